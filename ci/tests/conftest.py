@@ -2,15 +2,12 @@
 there are, and how to run something on one.
 """
 
-from __future__ import annotations
-
 import functools
 import gc
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -21,7 +18,6 @@ import servers
 from folders import LEFT_OUT
 from mpibench.stacks import probe
 from reframe_tests.harness.stacks import metadata
-from reframe_tests.harness.stacks.stack import Stack
 from synthetic_project import copy_checkout
 
 #: Tests are marked with their lane; its time and what was not tested are reported at the end.
@@ -47,35 +43,35 @@ settings.register_profile("every change", deadline=None, max_examples=30)
 settings.register_profile("all", deadline=None, max_examples=150)
 
 
-def pytest_configure(config: pytest.Config) -> None:
+def pytest_configure(config):
     """Examples of a property are drawn anew in each run: few for every change, more with --all."""
     settings.load_profile("all" if config.getoption("--all") else "every change")
 
 
-def pytest_collection_finish() -> None:
+def pytest_collection_finish():
     """What is loaded by then stays: no collection of garbage need look at it again."""
     gc.collect()
     gc.freeze()
 
 
 @pytest.fixture(scope="session")
-def root() -> Path:
+def root():
     """Top of the repository."""
     return metadata.ROOT
 
 
 @pytest.fixture(scope="session")
-def stacks() -> dict[str, Stack]:
+def stacks():
     """Usable stacks by name; empty where none has been built."""
     found, _ = metadata.discover(environ={})
     return {stack.name: stack for stack in found}
 
 
 @pytest.fixture(scope="session")
-def require_stack(stacks: dict[str, Stack]) -> Callable[[str], Stack]:
+def require_stack(stacks):
     """A stack by name; the test is skipped where it has not been built."""
 
-    def get(name: str) -> Stack:
+    def get(name):
         if name not in stacks:
             pytest.skip(
                 f"[stacks] stack {name} has not been built here (ci/setup builds the wheels stacks)"
@@ -86,18 +82,18 @@ def require_stack(stacks: dict[str, Stack]) -> Callable[[str], Stack]:
 
 
 @pytest.fixture(scope="session")
-def run_on() -> Callable[..., tuple[int, str]]:
+def run_on():
     """Run words inside a stack under its own mpirun; exit status (124:
     over ``limit_s``) and output of both streams.
     """
 
     def run(
-        stack: Stack,
-        *words: str,
-        ranks: int = 1,
-        limit_s: float = 60,
-        environ: dict[str, str] | None = None,
-    ) -> tuple[int, str]:
+        stack,
+        *words,
+        ranks=1,
+        limit_s=60,
+        environ=None,
+    ):
         command = [*stack.mpirun, "-n", str(ranks), *words]
         return probe.run_inside(stack, command, {**os.environ, **(environ or {})}, limit_s)
 
@@ -105,22 +101,20 @@ def run_on() -> Callable[..., tuple[int, str]]:
 
 
 @pytest.fixture(scope="session")
-def run_reframe(
-    root: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Callable[..., subprocess.CompletedProcess[str]]:
+def run_reframe(root, tmp_path_factory):
     """Run ReFrame as a user would, on the project's tests; what it
     writes goes to a folder that is thrown away.
     """
     written = tmp_path_factory.mktemp("reframe")
 
     def run(
-        *options: str,
-        words: str = "",
-        top: Path | None = None,
-        config: Path | None = None,
-        environ: dict[str, str] | None = None,
-        only: str = "",
-    ) -> subprocess.CompletedProcess[str]:
+        *options,
+        words="",
+        top=None,
+        config=None,
+        environ=None,
+        only="",
+    ):
         # words: options without blanks, as they are typed; only: the one test file to load.
         settings = {
             "RFM_CONFIG_FILES": str(config or (top or root) / "site_configs" / "settings.py"),
@@ -148,7 +142,7 @@ def run_reframe(
 
 
 @pytest.fixture
-def sandbox(tmp_path: Path, root: Path) -> Path:
+def sandbox(tmp_path, root):
     """A settings file of our own: the bundled systems, results and
     references in a folder that is thrown away.
     """
@@ -156,21 +150,17 @@ def sandbox(tmp_path: Path, root: Path) -> Path:
 
 
 @pytest.fixture
-def run_here(
-    sandbox: Path, run_reframe: Callable[..., subprocess.CompletedProcess[str]]
-) -> Callable[..., subprocess.CompletedProcess[str]]:
+def run_here(sandbox, run_reframe):
     """ReFrame on the copy, by default with the tests of two ranks only."""
 
-    def run(
-        *options: str, words: str = "", only: str = "point_to_point.py"
-    ) -> subprocess.CompletedProcess[str]:
+    def run(*options, words="", only="point_to_point.py"):
         return run_reframe(*options, words=words, top=sandbox, only=only)
 
     return run
 
 
 @pytest.fixture
-def gateway() -> Iterator[tuple[str, servers.Gateway]]:
+def gateway():
     """A server on this machine that keeps the metrics it gets: its address, and what it keeps."""
     with servers.serving() as there:
         yield there

@@ -1,16 +1,12 @@
 """The browser: one for all tests of a worker, each on a page without history."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
-
 import pytest
 
 import chromium
 
 
 @pytest.fixture(scope="session")
-def chromium_page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[chromium.Page]:
+def chromium_page(tmp_path_factory):
     if chromium.find_browser() is None:
         pytest.skip(
             f"[browser] no Chromium on PATH ({', '.join(chromium.NAMES)}): install chromium"
@@ -20,7 +16,7 @@ def chromium_page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[chromium
 
 
 @pytest.fixture
-def browser(chromium_page: chromium.Page) -> chromium.Page:
+def browser(chromium_page):
     """An empty page; what the tests before it caused is forgotten."""
     chromium_page.open("about:blank", ready=False)
     chromium_page.problems.clear()

@@ -1,10 +1,5 @@
 """Pages of mpibench compare, drawn by a browser."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
-import chromium
 from mpibench import cli
 from synthetic_verdicts import write_session
 
@@ -12,14 +7,12 @@ STACKS = ("openmpi-spack", "mpich-spack")
 MANY = dict.fromkeys(("Allreduce", "Bcast", "Alltoall", "Reduce"), "t_avg_us")
 
 
-def compare(folder: Path, *words: str) -> int:
+def compare(folder, *words):
     given = ("--dataset-only", "--dataset", str(folder), "--out", str(folder / "c.html"))
     return cli.main(["compare", *STACKS, *given, *words])
 
 
-def test_the_page_draws_every_chart_and_fits_its_window(
-    tmp_path: Path, browser: chromium.Page
-) -> None:
+def test_the_page_draws_every_chart_and_fits_its_window(tmp_path, browser):
     write_session(tmp_path, 0, stacks=STACKS, benchmarks=MANY, sizes=(32, 1024, 65536, 1048576))
     assert compare(tmp_path) == 0
     url = (tmp_path / "c.html").as_uri()

@@ -1,13 +1,10 @@
 """Every kind of page, of recorded nights: for eyes, keyboards, screen readers and paper."""
 
-from __future__ import annotations
-
 import tarfile
 from pathlib import Path
 
 import pytest
 
-import chromium
 from mpibench.judge import accept
 from mpibench.pages import acceptance
 from mpibench.stacks.suite_builds import sources_folder
@@ -45,7 +42,7 @@ OVERLAPS = """
 
 
 @pytest.fixture(scope="module")
-def pages(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+def pages(tmp_path_factory):
     """A page of each kind: of the site, of a session, and of what compares sessions."""
     out = tmp_path_factory.mktemp("pages") / "demo"
     demo.make(out)
@@ -59,12 +56,12 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     return [*found, *(out / name for name in alone)]
 
 
-def show(browser: chromium.Page, path: Path, width: int = 1280, dark: bool = False) -> None:
+def show(browser, path, width=1280, dark=False):
     ready = path.name != acceptance.PAGE
     browser.open(path.as_uri(), width=width, dark=dark, touch=width < 500, ready=ready)
 
 
-def test_axe_finds_nothing(browser: chromium.Page, pages: list[Path]) -> None:
+def test_axe_finds_nothing(browser, pages):
     tarball = max(sources_folder().glob("axe-core-*.tgz"), default=None)
     if tarball is None:
         pytest.skip(f"[sources] no axe-core-*.tgz in {sources_folder()} (npm pack axe-core, there)")
@@ -83,7 +80,7 @@ def test_axe_finds_nothing(browser: chromium.Page, pages: list[Path]) -> None:
     assert found == {}
 
 
-def test_a_keyboard_reaches_and_opens_everything(browser: chromium.Page, pages: list[Path]) -> None:
+def test_a_keyboard_reaches_and_opens_everything(browser, pages):
     focused = "document.activeElement"
     for path in pages:
         show(browser, path)
@@ -100,9 +97,7 @@ def test_a_keyboard_reaches_and_opens_everything(browser: chromium.Page, pages: 
             assert browser.evaluate(f"{focused}.parentElement.open") is not before, path
 
 
-def test_a_page_without_its_script_says_what_is_missing(
-    browser: chromium.Page, pages: list[Path]
-) -> None:
+def test_a_page_without_its_script_says_what_is_missing(browser, pages):
     drawn = ["data-figure" in (text := path.read_text()) or "data-curve" in text for path in pages]
     assert sum(drawn) > 5
     with browser.without_script():
@@ -113,9 +108,7 @@ def test_a_page_without_its_script_says_what_is_missing(
 
 
 @pytest.mark.parametrize("dark", [False, True])
-def test_nothing_is_cut_off_on_paper_or_dark(
-    browser: chromium.Page, pages: list[Path], dark: bool
-) -> None:
+def test_nothing_is_cut_off_on_paper_or_dark(browser, pages, dark):
     for path in pages:
         show(browser, path, PAPER, dark)
         browser.evaluate("dispatchEvent(new Event('beforeprint'))")
@@ -126,9 +119,7 @@ def test_nothing_is_cut_off_on_paper_or_dark(
 
 
 @pytest.mark.parametrize("width", [1280, 390])
-def test_names_of_curves_and_axes_do_not_overlap(
-    browser: chromium.Page, pages: list[Path], width: int
-) -> None:
+def test_names_of_curves_and_axes_do_not_overlap(browser, pages, width):
     for path in pages:
         show(browser, path, width)
         if path.name == Path(demo.REPORT).name:

@@ -2,19 +2,15 @@
 phone, nothing fetched from elsewhere, searchable.
 """
 
-from __future__ import annotations
-
 import functools
 import http.server
 import os
 import subprocess
 import sys
 import threading
-from pathlib import Path
 
 import pytest
 
-import chromium
 from reframe_tests.harness.vocabulary import ROOT
 
 WIDTHS = {"desk": (1280, 900), "phone": (390, 844)}
@@ -32,7 +28,7 @@ SEARCH = """
 
 
 @pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def built(tmp_path_factory):
     folder = tmp_path_factory.mktemp("docs")
     words = f"-m mkdocs build --quiet --config-file {ROOT}/mkdocs.yml --site-dir {folder}"
     environ = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
@@ -42,9 +38,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("window", WIDTHS)
-def test_no_page_is_wider_than_the_window_or_fetches_from_elsewhere(
-    browser: chromium.Page, built: Path, window: str
-) -> None:
+def test_no_page_is_wider_than_the_window_or_fetches_from_elsewhere(browser, built, window):
     width, height = WIDTHS[window]
     pages = sorted(path for path in built.rglob("*.html") if path.name != "404.html")
     assert len(pages) > 35
@@ -55,7 +49,7 @@ def test_no_page_is_wider_than_the_window_or_fetches_from_elsewhere(
     assert all(url.startswith(("file:", "data:")) for url in browser.requests), browser.requests
 
 
-def test_it_is_searched_from_a_web_server(browser: chromium.Page, built: Path) -> None:
+def test_it_is_searched_from_a_web_server(browser, built):
     handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=str(built))
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()

@@ -2,17 +2,14 @@
 and its text can be read in both colour schemes.
 """
 
-from __future__ import annotations
-
 import pytest
 
-import chromium
 from mpibench.pages import session as report
 from synthetic_tuning import recorded_session, samples, session_of
 
 
 @pytest.fixture(scope="module")
-def url(tmp_path_factory: pytest.TempPathFactory) -> str:
+def url(tmp_path_factory):
     inconclusive = {
         ("Reduce_scatter_block-vs-Reduce-Scatter", 262144): [0.5, 2.0, 1.0, 1.1, 0.9, 3.0]
     }
@@ -25,9 +22,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.mark.parametrize("width", [360, 390, 820, 1600])
-def test_the_section_fits_its_window_with_all_tables_open(
-    browser: chromium.Page, url: str, width: int
-) -> None:
+def test_the_section_fits_its_window_with_all_tables_open(browser, url, width):
     browser.open(url, width=width, touch=width < 800)
     browser.problems.clear()
     opened = browser.evaluate(

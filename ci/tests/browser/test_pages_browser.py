@@ -1,15 +1,10 @@
 """Every kind of page in a real browser: hostile names run nothing, and nothing is asked for."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
-import chromium
 from mpibench.pages.page import write as write_page
 from page_reader import PAGES
 
 
-def test_hostile_names_run_nothing_in_a_browser(tmp_path: Path, browser: chromium.Page) -> None:
+def test_hostile_names_run_nothing_in_a_browser(tmp_path, browser):
     for place, (write, scripts) in enumerate(PAGES.items()):
         path = tmp_path / f"{place}.html"
         write_page(path, write(tmp_path / str(place)))

@@ -2,20 +2,12 @@
 published ones, the other memory, the line rate.
 """
 
-from __future__ import annotations
-
-from pathlib import Path
-from typing import Any
-
-import chromium
 from mpibench.pages import session as report
 from synthetic_session import session_of
 from synthetic_tuning import SOURCE, chosen, eth1g_case, published_session
 
 
-def test_measured_and_published_curves_share_a_chart(
-    tmp_path: Path, browser: chromium.Page
-) -> None:
+def test_measured_and_published_curves_share_a_chart(tmp_path, browser):
     session = published_session()
     url = report.write_report(
         report.View(session, tmp_path, (), chosen(session)), "report.html"
@@ -48,7 +40,7 @@ def test_measured_and_published_curves_share_a_chart(
     assert browser.problems == []
 
 
-def of_memory(fabric: str, factor: float, **memory: str) -> dict[str, Any]:
+def of_memory(fabric, factor, **memory):
     """A case over one link of 1 Gbit/s; of GPUs it says so in its
     condition and variants, as cases do.
     """
@@ -60,9 +52,7 @@ def of_memory(fabric: str, factor: float, **memory: str) -> dict[str, Any]:
     return {**case, "fabric": fabric, "condition": condition, "samples": samples}
 
 
-def test_memory_of_host_and_gpus_and_the_line_rate_share_a_chart(
-    tmp_path: Path, browser: chromium.Page
-) -> None:
+def test_memory_of_host_and_gpus_and_the_line_rate_share_a_chart(tmp_path, browser):
     session = session_of(
         of_memory("eth1g", 2.0),
         of_memory("eth1g_device", 1.0, memory="device"),

@@ -2,22 +2,18 @@
 nothing on the console, it asks for nothing.
 """
 
-from __future__ import annotations
-
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-import chromium
 import synthetic_session as synthetic
 from mpibench.pages import outcomes as report_summary
 from mpibench.pages import session as report
 from mpibench.store import sessions
 
 
-def wider_plan() -> list[dict[str, object]]:
+def wider_plan():
     """Four pinnings and two fabrics for point to point, beside one case of every kind of end."""
     more = [
         synthetic.case(stack, fabric, pinning=pinning, ppn=ppn)
@@ -30,24 +26,24 @@ def wider_plan() -> list[dict[str, object]]:
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("session")
     synthetic.run_session(wider_plan(), folder, ["run=nightly"])
     return folder
 
 
 @pytest.fixture(scope="module")
-def session(folder: Path) -> sessions.Session:
+def session(folder):
     return sessions.read_session(folder / "results.db")
 
 
 @pytest.fixture(scope="module")
-def url(folder: Path, session: sessions.Session) -> str:
+def url(folder, session):
     return report.write_report(report.View(session, folder), "report.html").as_uri()
 
 
 @pytest.fixture
-def page(browser: chromium.Page, folder: Path, url: str) -> Iterator[chromium.Page]:
+def page(browser, folder, url):
     """The report, freshly opened; afterwards nothing may have been complained of or asked for."""
     browser.problems.clear()
     browser.requests.clear()
@@ -58,17 +54,17 @@ def page(browser: chromium.Page, folder: Path, url: str) -> Iterator[chromium.Pa
     assert set(browser.requests) <= {url, *beside}
 
 
-def each(page: chromium.Page, what: str, selector: str = "#charts figure") -> list[object]:
+def each(page, what, selector="#charts figure"):
     """A property of each element of that kind."""
     nodes = f"[...document.querySelectorAll({json.dumps(selector)})]"
     return list(page.evaluate(f"{nodes}.map((one) => one.{what})"))
 
 
-def text(page: chromium.Page, selector: str) -> str:
+def text(page, selector):
     return str(page.evaluate(f"document.querySelector('{selector}').innerText"))
 
 
-def test_a_click_on_a_point_opens_its_case(page: chromium.Page, session: sessions.Session) -> None:
+def test_a_click_on_a_point_opens_its_case(page, session):
     page.show_curves()
     place = page.evaluate(
         """(() => {
@@ -95,7 +91,7 @@ def test_a_click_on_a_point_opens_its_case(page: chromium.Page, session: session
     assert page.evaluate("document.getElementById('panel').hidden && location.hash === ''")
 
 
-def test_unproven_curves_are_drawn_only_when_asked_for(page: chromium.Page) -> None:
+def test_unproven_curves_are_drawn_only_when_asked_for(page):
     page.choose("curve-controls", "Pinning", "bunch")
     page.choose("curve-controls", "Fabric", "lo")
     page.show_curves()
@@ -109,7 +105,7 @@ def test_unproven_curves_are_drawn_only_when_asked_for(page: chromium.Page) -> N
 
 
 @pytest.mark.parametrize("width", [390, 1600])
-def test_page_fits_its_window(browser: chromium.Page, url: str, width: int) -> None:
+def test_page_fits_its_window(browser, url, width):
     browser.open(url, width=width, touch=width < 800)
     browser.show_curves()
     assert browser.evaluate("document.documentElement.scrollWidth") <= width
@@ -119,7 +115,7 @@ def test_page_fits_its_window(browser: chromium.Page, url: str, width: int) -> N
     assert browser.evaluate(f"{panel}.scrollWidth <= {panel}.clientWidth")
 
 
-def test_an_injected_script_would_be_stopped(browser: chromium.Page, url: str) -> None:
+def test_an_injected_script_would_be_stopped(browser, url):
     """The policy of the page is a second wall: even markup that got in would not run."""
     browser.open(url)
     browser.problems.clear()
@@ -135,9 +131,7 @@ def test_an_injected_script_would_be_stopped(browser: chromium.Page, url: str) -
     assert any("Content Security Policy" in problem for problem in browser.problems)
 
 
-def test_a_report_says_that_plotly_is_not_beside_it(
-    browser: chromium.Page, url: str, folder: Path, tmp_path: Path
-) -> None:
+def test_a_report_says_that_plotly_is_not_beside_it(browser, url, folder, tmp_path):
     alone = tmp_path / "alone.html"
     alone.write_bytes((folder / "report.html").read_bytes())
     shown = "!document.getElementById('no-plotly').hidden"
@@ -149,7 +143,7 @@ def test_a_report_says_that_plotly_is_not_beside_it(
     assert text(browser, "#evidence-table tbody tr:first-child")
 
 
-def test_a_broken_page_is_noticed(browser: chromium.Page, tmp_path: Path) -> None:
+def test_a_broken_page_is_noticed(browser, tmp_path):
     """The browser tests can fail: an error of a script and a request to the network both show."""
     page = tmp_path / "broken.html"
     script = "<script>console.error('wrong'); missing();</script>"

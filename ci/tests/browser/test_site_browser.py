@@ -2,15 +2,10 @@
 a job's output, at a desk's and a phone's width.
 """
 
-from __future__ import annotations
-
 from datetime import timedelta
-from pathlib import Path
-from typing import Any
 
 import pytest
 
-import chromium
 from mpibench.store.store import Store
 from mpibench_site import site as building
 from synthetic_fabric import MAPS_BEGAN, export_map, pair_map, sends_slowly
@@ -60,7 +55,7 @@ UNNAMED = """
 
 
 @pytest.fixture(scope="module")
-def top(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def top(tmp_path_factory):
     folder = tmp_path_factory.mktemp("site")
     ids = write_nights(folder / "dataset")
     Store(folder / "dataset").withdraw(ids[25], "maintenance of the switches")
@@ -68,7 +63,7 @@ def top(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def follow(page: chromium.Page, link: str, **window: Any) -> str:
+def follow(page, link, **window):
     """Click a link, as a person does, and wait until its page is ready; its address."""
     href = page.evaluate(f"document.querySelector({link!r}).href")
     page.evaluate(f"document.querySelector({link!r}).click()")
@@ -81,11 +76,11 @@ def follow(page: chromium.Page, link: str, **window: Any) -> str:
     return str(href)
 
 
-def text(page: chromium.Page, place: str = "main") -> str:
+def text(page, place="main"):
     return str(page.evaluate(f"document.querySelector({place!r}).innerText"))
 
 
-def walk(page: chromium.Page, first: str, width: int, height: int) -> None:
+def walk(page, first, width, height):
     """Index, red night, metric over time, case, job output and proof."""
     page.open(first, width=width, height=height, touch=width < 500)
     assert "red: 1 of 2 cases failed" in text(page) and "went over lo" in text(page)
@@ -107,9 +102,7 @@ def walk(page: chromium.Page, first: str, width: int, height: int) -> None:
 
 
 @pytest.mark.parametrize("window", WIDTHS)
-def test_from_the_first_screen_to_the_jobs_output(
-    browser: chromium.Page, top: Path, window: str
-) -> None:
+def test_from_the_first_screen_to_the_jobs_output(browser, top, window):
     walk(browser, (top / "site" / "index.html").as_uri(), *WIDTHS[window])
     assert browser.problems == []
     assert all(url.startswith("file:") for url in browser.requests)
@@ -120,7 +113,7 @@ def test_from_the_first_screen_to_the_jobs_output(
     assert files == [(top / "jobs" / str(RED) / "rfm_job.out").as_uri()]
 
 
-def pages_of(top: Path) -> list[Path]:
+def pages_of(top):
     """A page of each kind."""
     site = top / "site"
     patterns = ("index.html", "*/index.html", "*/metrics/uniband*.html", "*/cases/*scatter*.html")
@@ -136,9 +129,7 @@ def pages_of(top: Path) -> list[Path]:
 
 
 @pytest.mark.parametrize("dark", [False, True])
-def test_every_kind_of_page_can_be_read_by_everybody(
-    browser: chromium.Page, top: Path, dark: bool
-) -> None:
+def test_every_kind_of_page_can_be_read_by_everybody(browser, top, dark):
     for page in pages_of(top):
         for width, height in WIDTHS.values():
             browser.open(page.as_uri(), width=width, height=height, dark=dark, touch=width < 500)
@@ -147,7 +138,7 @@ def test_every_kind_of_page_can_be_read_by_everybody(
             assert browser.evaluate("document.documentElement.scrollWidth") <= width, page
 
 
-def test_pages_of_nodes_can_be_read_by_everybody(browser: chromium.Page, tmp_path: Path) -> None:
+def test_pages_of_nodes_can_be_read_by_everybody(browser, tmp_path):
     for number, times in enumerate((1.0, 2.0)):
         measured = pair_map(8, sends_slowly("c5", times), seed=number)
         export_map(tmp_path / "dataset", number, measured)
@@ -165,9 +156,7 @@ def test_pages_of_nodes_can_be_read_by_everybody(browser: chromium.Page, tmp_pat
     assert browser.problems == []
 
 
-def test_chart_has_medians_intervals_bounds_line_rate_and_what_changed(
-    browser: chromium.Page, top: Path
-) -> None:
+def test_chart_has_medians_intervals_bounds_line_rate_and_what_changed(browser, top):
     page = next((top / "site").glob("*/metrics/uniband*.html"))
     browser.open(page.as_uri())
     drawn = "document.getElementById('plot')"
@@ -188,7 +177,7 @@ def test_chart_has_medians_intervals_bounds_line_rate_and_what_changed(
     browser.wait(f"{measured}.y[0] !== {before}")
 
 
-def test_hostile_names_run_nothing(browser: chromium.Page, tmp_path: Path) -> None:
+def test_hostile_names_run_nothing(browser, tmp_path):
     names = ("fabric", "partition", "nodelist", "name", "group")
     shared = dict.fromkeys(names, HOSTILE)
     failed = {**shared, "pinning": HOSTILE, "reason": HOSTILE, "sentences": [HOSTILE]}

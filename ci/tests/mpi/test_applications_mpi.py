@@ -2,11 +2,8 @@
 them, with proof, on stacks here that have them.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,7 +13,6 @@ from mpibench.stacks import system
 from mpibench.store import sessions
 from reframe_tests.harness.samples import PROVEN
 from reframe_tests.harness.stacks import metadata
-from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.suites import catalogue, reader
 from synthetic_project import outcome
 
@@ -24,7 +20,7 @@ WORDS = "-r --system=generic -S level=smoke -S repeats=1"
 
 
 @pytest.fixture(scope="module")
-def debian(tmp_path_factory: pytest.TempPathFactory) -> Stack:
+def debian(tmp_path_factory):
     """Debian's Open MPI with Debian's hpcc, which is built on it; both in
     /usr/bin, where no folder has to be named.
     """
@@ -45,7 +41,7 @@ def debian(tmp_path_factory: pytest.TempPathFactory) -> Stack:
     )
 
 
-def test_hpcc_is_measured_with_proof(debian: Stack, run_reframe: Callable, tmp_path: Path) -> None:
+def test_hpcc_is_measured_with_proof(debian, run_reframe, tmp_path):
     if len(os.sched_getaffinity(0)) < 2:
         pytest.skip("[cores] this machine has one core, on which two ranks are not placed")
     words = f"{WORDS} -p openmpi-debian-hpcc -n Hpcc%fabric=lo%nodes=1%ppn=2 -S limit_s=300"
@@ -62,7 +58,7 @@ def test_hpcc_is_measured_with_proof(debian: Stack, run_reframe: Callable, tmp_p
     assert measured["HPL", "N=640", "gflop_per_s"][0] > 0
 
 
-def test_nas_of_class_s_is_complete(run_on: Callable) -> None:
+def test_nas_of_class_s_is_complete(run_on):
     chosen = [stack for stack in metadata.discover(environ=os.environ)[0] if "npb" in stack.suites]
     if not chosen:
         pytest.skip(

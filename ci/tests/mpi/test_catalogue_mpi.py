@@ -1,10 +1,7 @@
 """Every launch of the catalogue, for real."""
 
-from __future__ import annotations
-
 import pytest
 
-from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.suites import catalogue, reader
 from reframe_tests.harness.vocabulary import QUANTITIES
 
@@ -54,7 +51,7 @@ def test_every_launch_runs_and_is_complete(name, ranks, groups, require_stack, r
     )
 
 
-def expect_metrics(launch: catalogue.Launch, output: str, source: str) -> None:
+def expect_metrics(launch, output, source):
     """What was printed is complete, and has a value of each metric."""
     records = reader.complete(reader.parse(output, source=source), launch.expected, source=source)
     given = {
@@ -70,7 +67,7 @@ def expect_metrics(launch: catalogue.Launch, output: str, source: str) -> None:
     assert given == {metric.name for metric in catalogue.metrics([launch])}, source
 
 
-def oversubscribed(stack: Stack) -> list[str]:
+def oversubscribed(stack):
     """More ranks than cores are all right here; Open MPI wants to be asked to (mpirun(1))."""
     return (
         ["--map-by", ":OVERSUBSCRIBE", "--bind-to", "none"]

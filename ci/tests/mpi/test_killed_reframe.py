@@ -2,8 +2,6 @@
 launch ends too, and nobody has to look for it.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal
@@ -17,13 +15,12 @@ from folders import write
 from mpibench.commands.listings import orphans
 from programs import wait_for
 from reframe_tests.harness.process_stat import Process
-from reframe_tests.harness.stacks.stack import Stack
 from synthetic_stack import sealed
 
 NAME = "ImbPointToPoint%fabric=shm%nodes=1%ppn=2%pinning=bunch"
 
 
-def write_sleeper(folder: Path, stack: Stack) -> Path:
+def write_sleeper(folder, stack):
     """A stack like another one, whose benchmark tells that it runs and then sleeps."""
     text = f"#!/bin/sh\necho $$ >>{folder}/running\nexec sleep 600\n"
     program = write(folder / "sleeper", text, executable=True)
@@ -36,7 +33,7 @@ def write_sleeper(folder: Path, stack: Stack) -> Path:
     return write(folder / "stack.json", json.dumps(sealed(document)))
 
 
-def launches_of(pid: int) -> list[int]:
+def launches_of(pid):
     """Processes that were started for a ReFrame process."""
     return [
         launch.process.pid
@@ -46,9 +43,7 @@ def launches_of(pid: int) -> list[int]:
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_a_killed_reframe_leaves_no_launch_behind(
-    root: Path, require_stack, tmp_path: Path, number: int
-) -> None:
+def test_a_killed_reframe_leaves_no_launch_behind(root, require_stack, tmp_path, number):
     path = write_sleeper(tmp_path, require_stack("mpich-wheels"))
     settings = {
         "RFM_CONFIG_FILES": str(root / "site_configs" / "settings.py"),

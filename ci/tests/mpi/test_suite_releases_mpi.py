@@ -6,14 +6,10 @@ three ranks, on the last release of each layout; ``MPIBENCH_RELEASES=full`` IMB 
 four ranks, too, an hour on two cores.
 """
 
-from __future__ import annotations
-
 import os
 import re
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -21,7 +17,6 @@ import synthetic_stack
 from mpibench.stacks import probe
 from mpibench.store.sessions import read_session
 from reframe_tests.harness.stacks import metadata
-from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.suites import catalogue
 from reframe_tests.harness.suites.benchmark import Limits
 from reframe_tests.harness.vocabulary import NotMeasured
@@ -44,16 +39,14 @@ LACKS = (
 
 
 @pytest.fixture(scope="module")
-def built(
-    tmp_path_factory: pytest.TempPathFactory, require_stack: Callable[[str], Stack]
-) -> Callable[[str], dict[Release, Stack]]:
+def built(tmp_path_factory, require_stack):
     """Registers the releases of a suite that are here, two at a time; once."""
     place = tmp_path_factory.mktemp("releases")
     mpi = require_stack("mpich-wheels")
-    known: dict[str, dict[Release, Stack]] = {}
-    tried: set[str] = set()
+    known = {}
+    tried = set()
 
-    def get(suite: str) -> dict[Release, Stack]:
+    def get(suite):
         if suite not in known:
             there = synthetic_stack.here(suite)
             if not there:
@@ -78,7 +71,7 @@ def built(
 
 
 @pytest.mark.parametrize("suite", synthetic_stack.RELEASES)
-def test_every_program_of_a_tarball_is_built_and_starts(suite: str, built) -> None:
+def test_every_program_of_a_tarball_is_built_and_starts(suite, built):
     for release, stack in built(suite).items():
         programs = {name for name in stack.binaries if probe.suite_of(name) == suite}
         # Sources of OpenSHMEM, UPC and UPC++ need compilers of their own,
@@ -90,7 +83,7 @@ def test_every_program_of_a_tarball_is_built_and_starts(suite: str, built) -> No
 
 
 @pytest.mark.parametrize("suite", synthetic_stack.RELEASES)
-def test_every_leaf_passes_on_every_release(suite: str, built, sandbox: Path, run_reframe) -> None:
+def test_every_leaf_passes_on_every_release(suite, built, sandbox, run_reframe):
     stacks = {
         release: stack
         for release, stack in built(suite).items()
@@ -124,7 +117,7 @@ STAND_IN = {
 PLAIN = {"plain": {"transport": "as_shipped", "scope": "node", "memory": ["host", "device"]}}
 
 
-def gpu_partition(name: str, *bus_ids: str) -> dict[str, Any]:
+def gpu_partition(name, *bus_ids):
     return {
         "name": name,
         "scheduler": "local",
@@ -140,8 +133,8 @@ def gpu_partition(name: str, *bus_ids: str) -> dict[str, Any]:
 
 
 def test_a_whole_run_on_gpus_is_proven_or_says_what_is_wrong(
-    require_stack, sandbox: Path, run_reframe, tmp_path: Path
-) -> None:
+    require_stack, sandbox, run_reframe, tmp_path
+):
     """From ReFrame's command line to the stored case, with OMB 7.5
     built for CUDA and the stand-in behind it.
     """
@@ -214,9 +207,7 @@ GROUPS = {
 
 @pytest.mark.whole
 @pytest.mark.parametrize("group", GROUPS)
-def test_every_launch_is_complete_on_more_ranks_and_with_options(
-    group: str, built, run_on, tmp_path: Path
-) -> None:
+def test_every_launch_is_complete_on_more_ranks_and_with_options(group, built, run_on, tmp_path):
     """As the leaves start them, but below the proof, which refuses ranks that share a core."""
     ran = []
     errors = tmp_path / "errors"

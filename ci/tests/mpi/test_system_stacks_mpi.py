@@ -2,10 +2,7 @@
 registered by the command, measured with proof here.
 """
 
-from __future__ import annotations
-
 import os
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,19 +11,18 @@ import pytest
 import synthetic_stack
 from mpibench.stacks import compilation, probe, system
 from reframe_tests.harness.stacks import metadata
-from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_project import outcome
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def place(tmp_path_factory):
     """Folder the stacks are registered in."""
     return tmp_path_factory.mktemp("system")
 
 
 @pytest.fixture(scope="module")
-def registered(place: Path, require_stack: Callable[[str], Stack]) -> dict[str, Stack]:
+def registered(place, require_stack):
     """Both MPIs, registered as a site would; MPICH runs the IMB of the Intel wheel."""
     imb = require_stack("intelmpi-wheels")
     if reason := synthetic_stack.missing():
@@ -34,7 +30,7 @@ def registered(place: Path, require_stack: Callable[[str], Stack]) -> dict[str, 
     return synthetic_stack.register_debian(place, {imb.abi: [Path(imb.prefix, "bin")]})
 
 
-def test_debians_libraries_are_what_they_say(registered: dict[str, Stack], tmp_path: Path) -> None:
+def test_debians_libraries_are_what_they_say(registered, tmp_path):
     openmpi = registered["openmpi"]
     mpich = registered["mpich"]
     assert (openmpi.abi, openmpi.prefix, openmpi.launcher_family) == ("openmpi", "/usr", "orterun")
@@ -53,9 +49,7 @@ def test_debians_libraries_are_what_they_say(registered: dict[str, Stack], tmp_p
     assert compilation.ask(linked) == openmpi.build["compiled"]
 
 
-def test_binaries_of_the_other_abi_are_refused(
-    registered: dict[str, Stack], tmp_path: Path
-) -> None:
+def test_binaries_of_the_other_abi_are_refused(registered, tmp_path):
     folder = Path(registered["mpich"].binaries["IMB-MPI1"]).parent
     with pytest.raises(
         BadInput,
@@ -70,9 +64,7 @@ def test_binaries_of_the_other_abi_are_refused(
     assert not (tmp_path / "wrong").exists()
 
 
-def test_a_launcher_with_the_other_ones_library_is_refused(
-    registered: dict[str, Stack], tmp_path: Path
-) -> None:
+def test_a_launcher_with_the_other_ones_library_is_refused(registered, tmp_path):
     with pytest.raises(
         BadInput, match=r"is orterun, but no library of that MPI responds: .* is mpich "
     ):
@@ -85,9 +77,7 @@ def test_a_launcher_with_the_other_ones_library_is_refused(
     assert not (tmp_path / "wrong").exists()
 
 
-def test_both_are_measured_with_proof_on_this_machine(
-    registered: dict[str, Stack], place: Path, run_reframe
-) -> None:
+def test_both_are_measured_with_proof_on_this_machine(registered, place, run_reframe):
     if len(os.sched_getaffinity(0)) < 2:
         pytest.skip("[cores] this machine has one core, on which two ranks are not placed")
     case = "(ImbPointToPoint|Mpi4pyPingPong)%fabric=.*%nodes=1%ppn=2%pinning=bunch"

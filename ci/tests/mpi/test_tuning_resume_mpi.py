@@ -2,17 +2,12 @@
 as it is, and nothing of it runs on.
 """
 
-from __future__ import annotations
-
 import fcntl
 import json
 import re
-from collections.abc import Callable
-from pathlib import Path
 
 from mpibench_tune.tuning import NOTHING_BETTER
 from programs import wait_for
-from reframe_tests.harness.stacks.stack import Stack
 from synthetic_tuning import TuningProject
 
 STACK = "mpich-wheels"
@@ -20,7 +15,7 @@ WORDS = f"tune --system=generic --stack {STACK} --fabric shm --ppn 2 --level smo
 LIMIT_S = 400
 
 
-def is_free(lock: Path) -> bool:
+def is_free(lock):
     """Whether nothing that the killed command started is left: each inherited its lock."""
     with lock.open() as opened:
         try:
@@ -30,9 +25,7 @@ def is_free(lock: Path) -> bool:
     return True
 
 
-def test_a_killed_tuning_goes_on_after_its_last_whole_round(
-    tmp_path: Path, require_stack: Callable[[str], Stack]
-) -> None:
+def test_a_killed_tuning_goes_on_after_its_last_whole_round(tmp_path, require_stack):
     require_stack(STACK)
     project = TuningProject(tmp_path / "project")
     words = (*WORDS.split(), "--collective", "Alltoall=pairwise,brucks")

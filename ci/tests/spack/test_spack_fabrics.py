@@ -5,11 +5,7 @@ What no solution here has to build stands in as an external: what is asked
 is whether recipes and settings fit each other.
 """
 
-from __future__ import annotations
-
 import shutil
-from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -49,7 +45,7 @@ ROCM = dict.fromkeys(
 INFINIBAND = "+rc +ud +dc +mlx5_dv +cma"
 
 #: Environment -> what must be in its solution: package to words of its variants.
-WANTED: dict[str, dict[str, str]] = {
+WANTED = {
     "openmpi": {
         "openmpi": "fabrics=ofi,ucx",
         "ucx": INFINIBAND,
@@ -92,7 +88,7 @@ WANTED: dict[str, dict[str, str]] = {
 
 
 #: What a site's scope says of openmpi, as docs/how-to/spack.md has it, by file.
-BY_SITES: dict[str, dict[str, Any]] = {
+BY_SITES = {
     "a fabric": {"include": ["ENVIRONMENTS/common-opa"]},
     "the PMIx of Slurm": {
         "packages": {
@@ -107,7 +103,7 @@ BY_SITES: dict[str, dict[str, Any]] = {
 
 
 @pytest.fixture(scope="module")
-def outcomes(root: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def outcomes(root, tmp_path_factory):
     made = tmp_path_factory.mktemp("fabrics")
     packages = stand_ins("fabrics")
     compilers = {language: shutil.which(program) for language, program in ONEAPI.items()}
@@ -137,9 +133,7 @@ def outcomes(root: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, 
 
 
 @pytest.mark.parametrize("name", WANTED)
-def test_an_environment_has_a_solution_with_what_its_name_says(
-    outcomes: dict[str, Any], name: str
-) -> None:
+def test_an_environment_has_a_solution_with_what_its_name_says(outcomes, name):
     assert "error" not in outcomes[name], outcomes[name]["error"]
     for package, words in WANTED[name].items():
         found = words_of(outcomes[name]["variants"][package])
@@ -152,9 +146,7 @@ def test_an_environment_has_a_solution_with_what_its_name_says(
         )
 
 
-def test_no_solution_leaves_a_suite_out_or_takes_an_older_mpi(
-    root: Path, outcomes: dict[str, Any]
-) -> None:
+def test_no_solution_leaves_a_suite_out_or_takes_an_older_mpi(root, outcomes):
     """As Spack does silently where that costs it less than a requirement."""
     settings = yaml.safe_load((root / "environments" / COMMON / "packages.yaml").read_text())[
         "packages"
@@ -167,12 +159,12 @@ def test_no_solution_leaves_a_suite_out_or_takes_an_older_mpi(
             assert mpi not in found or found[mpi][1] == pinned, name
 
 
-def test_without_rdma_nothing_of_it_is_linked(outcomes: dict[str, Any]) -> None:
+def test_without_rdma_nothing_of_it_is_linked(outcomes):
     for name in ("openmpi-ethernet", "mpich-ethernet", "mvapich-ethernet"):
         assert "rdma-core" not in outcomes[name]["packages"]
 
 
-def words_of(variants: str) -> set[str]:
+def words_of(variants):
     """Variants as Spack prints them, each by itself: ``+a~b`` and ``fabrics=x,y``."""
     found = set()
     for word in variants.replace(":=", "=").replace("+", " +").replace("~", " ~").split():

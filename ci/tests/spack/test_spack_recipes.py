@@ -1,10 +1,6 @@
 """The Spack repository, audited and solved by a real Spack."""
 
-from __future__ import annotations
-
 import re
-from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -68,7 +64,7 @@ SCOPES = [
 
 
 @pytest.mark.parametrize("scope", SCOPES)
-def test_audit_has_no_objection_to_our_settings(root: Path, tmp_path: Path, scope: str) -> None:
+def test_audit_has_no_objection_to_our_settings(root, tmp_path, scope):
     """Each by itself: a machine's own entries of the same packages are no part of it."""
     text = (root / scope).read_text()
     write(tmp_path / "packages.yaml", re.sub("(?m)^packages:", "packages::", text))
@@ -76,23 +72,23 @@ def test_audit_has_no_objection_to_our_settings(root: Path, tmp_path: Path, scop
 
 
 @pytest.fixture(scope="module")
-def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def outcomes(tmp_path_factory):
     """Stand-ins for what our packages depend on, and nothing else is built."""
     rows = {spec: [spec] for spec in (*CONCRETIZED, *REFUSED)}
     return solve(find_spack(), tmp_path_factory.mktemp("scope"), stand_ins("recipes"), rows)
 
 
-def test_audit_has_no_objection(tmp_path: Path) -> None:
+def test_audit_has_no_objection(tmp_path):
     write(tmp_path / "repos.yaml", yaml.safe_dump({"repos": {"mpibench": str(REPO)}}))
     ask(find_spack(), "-C", tmp_path, "audit", "packages", *RECIPES)
 
 
 @pytest.mark.parametrize(("spec", "wanted"), CONCRETIZED.items(), ids=CONCRETIZED)
-def test_solved(outcomes: dict[str, Any], spec: str, wanted: tuple[str, str]) -> None:
+def test_solved(outcomes, spec, wanted):
     package, version = wanted
     assert outcomes[spec].get("packages", {}).get(package) == ["mpibench", version], outcomes[spec]
 
 
 @pytest.mark.parametrize(("spec", "reason"), REFUSED.items(), ids=REFUSED)
-def test_refused_with_its_reason(outcomes: dict[str, Any], spec: str, reason: str) -> None:
+def test_refused_with_its_reason(outcomes, spec, reason):
     assert reason in outcomes[spec].get("error", ""), outcomes[spec]

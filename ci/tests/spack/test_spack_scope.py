@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from mpibench.stacks.spack import build, scope
-from mpibench.stacks.spack.project import Spack, locate_spack
+from mpibench.stacks.spack.project import locate_spack
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_spack import ask, copy_environments, find_spack
 
@@ -29,27 +29,27 @@ class Newcomer:
     environ: dict[str, str]
     echoed: list[str]
 
-    def build(self, name: str) -> list[str]:
+    def build(self, name):
         options = build.BuildOptions(concretize_only=True)
         return build.build(
             [name], options, root=self.root, environ=self.environ, echo=self.echoed.append
         )
 
-    def find(self) -> Path:
+    def find(self):
         return scope.write_found(root=self.root, environ=self.environ, echo=self.echoed.append)
 
 
 @pytest.fixture(scope="module")
-def spack() -> Spack:
+def spack():
     return find_spack()
 
 
-def last_line(spack: Spack, *words: str) -> str:
+def last_line(spack, *words):
     return ask(spack, *words).strip().splitlines()[-1]
 
 
 @pytest.fixture
-def newcomer(spack: Spack, root: Path, tmp_path: Path) -> Newcomer:
+def newcomer(spack, root, tmp_path):
     """The machine's Spack under another root: same program, recipes and
     solver, but no packages.yaml of its own.
     """
@@ -87,7 +87,7 @@ def newcomer(spack: Spack, root: Path, tmp_path: Path) -> Newcomer:
     return Newcomer(top, environ, [])
 
 
-def test_the_first_advice_of_a_new_user_works(newcomer: Newcomer) -> None:
+def test_the_first_advice_of_a_new_user_works(newcomer):
     if not shutil.which("gcc") or not shutil.which("gfortran"):
         pytest.skip("[spack] no gcc and gfortran here for Spack to find")
     committed = {path: path.read_text() for path in newcomer.root.glob("environments/*/*.yaml")}
@@ -140,7 +140,7 @@ def test_the_first_advice_of_a_new_user_works(newcomer: Newcomer) -> None:
     }
 
 
-def test_the_scope_the_variable_names_is_made(root: Path, tmp_path: Path) -> None:
+def test_the_scope_the_variable_names_is_made(root, tmp_path):
     environ = {scope.SCOPE: str(tmp_path / "a" / "scope")}
     with pytest.raises(
         BadInput,
@@ -168,7 +168,7 @@ FOUND = {"gmake": {"externals": [{"spec": "gmake@4.3", "prefix": "/usr"}]}}
         "packages:\n",
     ],
 )
-def test_what_a_person_wrote_stays_to_the_letter(tmp_path: Path, text: str) -> None:
+def test_what_a_person_wrote_stays_to_the_letter(tmp_path, text):
     path = tmp_path / "packages.yaml"
     path.write_text(text)
     if "packages::" in text:
@@ -184,7 +184,7 @@ def test_what_a_person_wrote_stays_to_the_letter(tmp_path: Path, text: str) -> N
 
 @pytest.mark.whole
 @pytest.mark.parametrize("name", ["debian12", "el9", "cray_ex"])
-def test_an_example_is_one_that_spack_takes(newcomer: Newcomer, root: Path, name: str) -> None:
+def test_an_example_is_one_that_spack_takes(newcomer, root, name):
     """Without what the machine's Spack knows itself, of which
     an example may have a second entry.
     """

@@ -6,11 +6,8 @@ that is pushed is that of ``test_spack_stacks.py`` where the machine's store has
 (``ci/setup-spack``), so that it is built once.
 """
 
-from __future__ import annotations
-
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -19,7 +16,6 @@ import yaml
 import module_systems
 from mpibench.stacks import probe, system
 from mpibench.stacks.spack import build, lock, modulefiles
-from mpibench.stacks.spack.project import Spack
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.stacks.modules import Module
 from synthetic_spack import ask, build_in, copy_lean_project, externals_of, find_scope, find_spack
@@ -32,15 +28,15 @@ PADDED = 160
 
 
 @pytest.fixture(scope="module")
-def spack() -> Spack:
+def spack():
     return find_spack()
 
 
 @pytest.fixture(scope="module")
-def make(spack: Spack, root: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+def make(spack, root, tmp_path_factory):
     """A copy of the project with a Spack store of its own, unless the machine's will do."""
 
-    def call(name: str, *, own: bool = True) -> Path:
+    def call(name, *, own=True):
         top = tmp_path_factory.mktemp(name)
         store = {"config": {"install_tree": {"root": str(top / "store"), "padded_length": PADDED}}}
         return copy_lean_project(
@@ -50,13 +46,13 @@ def make(spack: Spack, root: Path, tmp_path_factory: pytest.TempPathFactory) -> 
     return call
 
 
-def run(place: Path, environ: dict[str, str] | None = None, **options: object) -> list[str]:
+def run(place, environ=None, **options):
     """``mpibench stacks build openmpi``; the sentences with which it failed."""
     return build_in(place, NAME, environ=environ, skip_tests=True, **options)
 
 
 @pytest.fixture(scope="module")
-def built(spack: Spack, make: Callable[..., Path]) -> Path:
+def built(spack, make):
     """A project with its stack of the site's own Open MPI."""
     code = "import spack.config; print(spack.config.get('config:install_tree:padded_length'))"
     padded = ask(spack, "python", "-c", code).split()
@@ -74,7 +70,7 @@ def built(spack: Spack, make: Callable[..., Path]) -> Path:
 
 
 @pytest.fixture(scope="module")
-def keys(spack: Spack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Path]]:
+def keys(spack, tmp_path_factory):
     """Two signing keys by their e-mail: each with its keyring's
     folder, which has its public half.
     """
@@ -96,23 +92,21 @@ def keys(spack: Spack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dic
         )
 
 
-def spack_in(place: Path, spack: Spack, *words: str | Path, ring: Path | None = None) -> str:
+def spack_in(place, spack, *words, ring=None):
     """What Spack prints of a command of the docs in the solved environment of a project."""
     inside = {build.SCOPE: str(find_scope(place)), **({KEYRING: str(ring)} if ring else {})}
     solved = place / "results" / "spack" / "environments" / NAME
     return ask(spack, "-e", solved, *words, environ=inside)
 
 
-def take_from(place: Path, url: str, **further: object) -> None:
+def take_from(place, url, **further):
     """Name a mirror in the site's scope, as the docs say."""
     rows = {"mirrors": {"site": {"url": url, **further}}}
     (find_scope(place) / "mirrors.yaml").write_text(yaml.safe_dump(rows))
 
 
 @pytest.fixture(scope="module")
-def pushed(
-    built: Path, spack: Spack, keys: dict[str, Path], tmp_path_factory: pytest.TempPathFactory
-) -> Path:
+def pushed(built, spack, keys, tmp_path_factory):
     folder = tmp_path_factory.mktemp("cache") / "stacks"
     words = ("buildcache", "push", "--key", "site@example.org", "--update-index", folder)
     spack_in(built, spack, *words, ring=keys["site"])
@@ -120,10 +114,10 @@ def pushed(
 
 
 @pytest.fixture
-def trusting(keys: dict[str, Path], spack: Spack, tmp_path: Path) -> Callable[[str], Path]:
+def trusting(keys, spack, tmp_path):
     """A keyring that trusts the key of one of the two."""
 
-    def call(name: str) -> Path:
+    def call(name):
         (ring := tmp_path / "ring").mkdir(mode=0o700)
         ask(spack, "gpg", "trust", keys[name] / "key.pub", environ={KEYRING: str(ring)})
         return ring
@@ -135,12 +129,12 @@ ONLY_CACHED = ("install", "--only-concrete", "--use-buildcache", "only")
 
 
 def test_a_signed_stack_is_taken_into_another_store_and_runs(
-    built: Path,
-    pushed: Path,
-    trusting: Callable[[str], Path],
-    spack: Spack,
-    make: Callable[..., Path],
-) -> None:
+    built,
+    pushed,
+    trusting,
+    spack,
+    make,
+):
     place = make("taken")
     ring = trusting("site")
     take_from(place, pushed.as_uri(), signed=True)
@@ -168,14 +162,12 @@ def test_a_signed_stack_is_taken_into_another_store_and_runs(
     assert json_of(built) == json_of(place), "the lock file lies beside each"
 
 
-def json_of(place: Path) -> set[str]:
+def json_of(place):
     return set(lock.read(place / "environments" / NAME / lock.LOCK).nodes)
 
 
 @pytest.mark.whole
-def test_what_another_key_has_signed_is_not_taken(
-    pushed: Path, trusting: Callable[[str], Path], spack: Spack, make: Callable[..., Path]
-) -> None:
+def test_what_another_key_has_signed_is_not_taken(pushed, trusting, spack, make):
     place = make("refused")
     ring = trusting("other")
     take_from(place, pushed.as_uri(), signed=True)
@@ -190,9 +182,7 @@ def test_what_another_key_has_signed_is_not_taken(
 
 @pytest.mark.whole
 @pytest.mark.parametrize("kind", module_systems.KINDS)
-def test_a_built_stack_is_entered_again_by_its_modules(
-    built: Path, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_built_stack_is_entered_again_by_its_modules(built, kind, tmp_path, monkeypatch):
     there = module_systems.set_up(kind, tmp_path / "site")
     folder = built / "modules"
     if not folder.exists():

@@ -2,22 +2,16 @@
 stand-ins: an MPI on a Cray, stacks for device memory.
 """
 
-from __future__ import annotations
-
-from pathlib import Path
-from typing import Any
-
 import pytest
 import yaml
 
 from mpibench.stacks.spack import lock
-from mpibench.stacks.spack.project import Spack
 from synthetic_spack import build_in, copy_project, externals, find_spack, overriding
 
 #: Each of these solutions considers all of Spack's packages.
 pytestmark = pytest.mark.whole
 #: What a site with devices has, by environment.
-DEVICES: dict[str, dict[str, str]] = {
+DEVICES = {
     "openmpi-cuda": {"cuda": "12.9.1"},
     "openmpi-rocm": dict.fromkeys(
         ("hip", "hsa-rocr-dev", "llvm-amdgpu", "rccl", "rocm-smi-lib"), "6.4.3"
@@ -26,20 +20,18 @@ DEVICES: dict[str, dict[str, str]] = {
 
 
 @pytest.fixture(scope="module")
-def spack() -> Spack:
+def spack():
     return find_spack()
 
 
-def dry_run(root: Path, top: Path, packages: dict[str, Any], *names: str) -> list[str]:
+def dry_run(root, top, packages, *names):
     """Solutions on a site with these packages; the sentences with which some have none."""
     copy_project(root, top, {"packages.yaml": overriding({"packages": packages})})
     return build_in(top, *names, concretize_only=True)
 
 
 @pytest.mark.parametrize("name", DEVICES)
-def test_a_stack_for_devices_has_a_solution_on_the_sites_toolkit(
-    spack: Spack, root: Path, tmp_path: Path, name: str
-) -> None:
+def test_a_stack_for_devices_has_a_solution_on_the_sites_toolkit(spack, root, tmp_path, name):
     # The MPI is Spack's own: one of the site's has device memory or has it not.
     packages = {"openmpi": {"externals:": [], "buildable": True}, **externals(DEVICES[name])}
     # As a site describes it, and as 'mpibench stacks build --find' does.
@@ -74,9 +66,7 @@ def test_a_stack_for_devices_has_a_solution_on_the_sites_toolkit(
     assert not built & not_built, "the site has them, or none is needed"
 
 
-def test_a_stack_for_devices_without_a_toolkit_is_one_sentence(
-    spack: Spack, root: Path, tmp_path: Path
-) -> None:
+def test_a_stack_for_devices_without_a_toolkit_is_one_sentence(spack, root, tmp_path):
     packages = {"openmpi": {"externals:": [], "buildable": True}}
     [sentence] = dry_run(root, tmp_path / "site", packages, "openmpi-cuda")
     assert "openmpi-cuda is built on cuda of the site" in sentence and "\n" not in sentence, (
@@ -85,9 +75,7 @@ def test_a_stack_for_devices_without_a_toolkit_is_one_sentence(
 
 
 @pytest.mark.parametrize("name", ["openmpi", "mpich"])
-def test_the_example_of_a_cray_has_solutions_on_the_vendors_libfabric(
-    spack: Spack, root: Path, tmp_path: Path, name: str
-) -> None:
+def test_the_example_of_a_cray_has_solutions_on_the_vendors_libfabric(spack, root, tmp_path, name):
     scope = root / "site_configs" / "template" / "spack" / "cray_ex" / "packages.yaml"
     # Its compiler is not on this machine, so that this machine's takes its place.
     document = yaml.safe_load(scope.read_text())

@@ -5,18 +5,13 @@ Skipped, by name, where there is no Spack or it knows no such MPI of the
 site's own: to build an MPI takes too long for a test.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from subprocess import CompletedProcess
-from typing import Any
 
 import pytest
 
@@ -26,7 +21,6 @@ from mpibench.stacks import forum_abi, probe
 from mpibench.stacks.spack import build, lock
 from mpibench.stacks.spack.project import Spack, list_by_default
 from reframe_tests.harness.stacks import metadata
-from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.suites.mpi4py import PROGRAM as INSTRUMENT
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_project import outcome
@@ -44,12 +38,12 @@ MPIS = {name: f"{name}-spack" for name in ("openmpi", "mpich", "intel-oneapi-mpi
 
 
 @pytest.fixture(scope="module")
-def spack() -> Spack:
+def spack():
     return find_spack()
 
 
 @pytest.fixture(scope="module")
-def place(spack: Spack, root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def place(spack, root, tmp_path_factory):
     """A copy of the project, whose environments are built apart from the
     user's own; Spack's store is the machine's.
     """
@@ -57,7 +51,7 @@ def place(spack: Spack, root: Path, tmp_path_factory: pytest.TempPathFactory) ->
 
 
 @pytest.fixture(scope="module")
-def known(spack: Spack, place: Path, request: pytest.FixtureRequest) -> dict[str, str]:
+def known(spack, place, request):
     """Why a stack cannot be had without building its MPI for long,
     by package; empty for what can be had.
     """
@@ -85,11 +79,11 @@ def known(spack: Spack, place: Path, request: pytest.FixtureRequest) -> dict[str
 
 
 @pytest.fixture(scope="module")
-def building(place: Path, known: dict[str, str]) -> Callable[[str], Path]:
+def building(place, known):
     """Build a stack with ``mpibench stacks build``, once; its metadata file."""
-    outcomes: dict[str, list[str]] = {}
+    outcomes = {}
 
-    def get(name: str) -> Path:
+    def get(name):
         if known[name]:
             pytest.skip(f"[spack-mpi] {name}: {known[name]}")
         path = place / "environments" / name / "stack.json"
@@ -104,9 +98,7 @@ def building(place: Path, known: dict[str, str]) -> Callable[[str], Path]:
     return get
 
 
-def test_two_solutions_have_equal_hashes(
-    building: Callable[[str], Path], spack: Spack, place: Path
-) -> None:
+def test_two_solutions_have_equal_hashes(building, spack, place):
     folder = building("openmpi").parent
     before = lock.read(folder / lock.LOCK)
     environ = {**spack.environ, build.SCOPE: str(find_scope(place))}
@@ -117,9 +109,7 @@ def test_two_solutions_have_equal_hashes(
 
 
 @pytest.mark.whole
-def test_a_changed_recipe_is_built_again(
-    spack: Spack, place: Path, root: Path, tmp_path: Path
-) -> None:
+def test_a_changed_recipe_is_built_again(spack, place, root, tmp_path):
     """Also where only its patches or its methods changed: Spack's cache of
     concretizations would answer with the old build.
     """
@@ -143,8 +133,8 @@ def test_a_changed_recipe_is_built_again(
 
 @pytest.mark.whole
 def test_plain_spack_installs_the_same_and_runs_the_recipes_tests(
-    building: Callable[[str], Path], spack: Spack, place: Path, root: Path, tmp_path: Path
-) -> None:
+    building, spack, place, root, tmp_path
+):
     """``spack -e environments/openmpi install`` and ``test run``: nothing
     but Spack, and the hash is that of the stack.
     """
@@ -166,9 +156,7 @@ def test_plain_spack_installs_the_same_and_runs_the_recipes_tests(
 
 
 @pytest.mark.parametrize("name", MPIS)
-def test_a_stack_is_built_registered_and_its_programs_are_its_own(
-    building: Callable[[str], Path], name: str
-) -> None:
+def test_a_stack_is_built_registered_and_its_programs_are_its_own(building, name):
     path = building(name)
     stack = metadata.read(path)
     assert stack.name == MPIS[name] and not metadata.find_damage(stack)
@@ -196,7 +184,7 @@ def test_a_stack_is_built_registered_and_its_programs_are_its_own(
 
 
 @pytest.mark.parametrize("name", MPIS)
-def test_osu_and_imb_run_inside_the_stack(building: Callable[[str], Path], name: str) -> None:
+def test_osu_and_imb_run_inside_the_stack(building, name):
     stack = metadata.read(building(name))
     for program, words, said in (
         ("osu_latency", ("-m", "8:8", "-i", "10", "-x", "1"), "# OSU MPI Latency Test v7.5"),
@@ -209,9 +197,7 @@ def test_osu_and_imb_run_inside_the_stack(building: Callable[[str], Path], name:
         assert status == 0 and said in output, output[-2000:]
 
 
-def test_the_stacks_differ_in_their_mpi_only(
-    building: Callable[[str], Path], known: dict[str, str], place: Path
-) -> None:
+def test_the_stacks_differ_in_their_mpi_only(building, known, place):
     built = [building(name) for name in MPIS if not known[name]]
     if len(built) < 2:
         pytest.skip("[spack-mpi] fewer than two stacks can be built here")
@@ -221,9 +207,7 @@ def test_the_stacks_differ_in_their_mpi_only(
     assert check(place) == 0
 
 
-def test_a_byte_in_a_program_is_seen(
-    building: Callable[[str], Path], place: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_byte_in_a_program_is_seen(building, place, capsys):
     stack = metadata.read(building("openmpi"))
     program = Path(stack.binaries["osu_bw"])
     whole = program.read_bytes()
@@ -245,13 +229,13 @@ def test_a_byte_in_a_program_is_seen(
 
 
 def test_programs_of_the_forums_abi_run_on_two_mpis(
-    spack: Spack,
-    place: Path,
-    stacks: dict[str, Stack],
-    require_stack: Callable[[str], Stack],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    spack,
+    place,
+    stacks,
+    require_stack,
+    tmp_path,
+    monkeypatch,
+):
     """mpi-abi builds them with the compilers of an MPICH 5, and they name neither it nor another."""
     if "mpich5-wheels" not in stacks:
         pytest.skip("[sources] no mpicc_abi: python -m mpibench.stacks.wheels mpich5")
@@ -291,9 +275,7 @@ def test_programs_of_the_forums_abi_run_on_two_mpis(
         assert status == 0 and re.search(r"^8 +[0-9.]+$", output, re.M), output
 
 
-def test_two_compilers_of_one_mpi_stand_side_by_side(
-    building: Callable[[str], Path], place: Path, spack: Spack
-) -> None:
+def test_two_compilers_of_one_mpi_stand_side_by_side(building, place, spack):
     """Not built here: a second solution beside the first, with
     its own name, lock file and modules.
     """
@@ -309,9 +291,7 @@ def test_two_compilers_of_one_mpi_stand_side_by_side(
     assert all(list(values)[1].startswith("llvm@") for values in rows.values())
 
 
-def test_every_environment_has_a_solution_and_shares_all_but_its_mpi(
-    spack: Spack, place: Path, known: dict[str, str]
-) -> None:
+def test_every_environment_has_a_solution_and_shares_all_but_its_mpi(spack, place, known):
     """Also of those whose MPI would have to be built first."""
     names = list_by_default(place)  # those for devices: test_spack_solutions.py
     kept = {path: path.read_text() for path in place.glob("environments/*/spack.*")}
@@ -326,11 +306,11 @@ def test_every_environment_has_a_solution_and_shares_all_but_its_mpi(
 
 
 def test_a_second_build_does_nothing_whatever_the_user_has_in_his_home(
-    building: Callable[[str], Path],
-    place: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+    building,
+    place,
+    tmp_path,
+    capsys,
+):
     path = building("openmpi")
     before = path.stat().st_mtime_ns
     own = write(tmp_path / ".spack" / "packages.yaml", "packages: 7\n")
@@ -342,9 +322,7 @@ def test_a_second_build_does_nothing_whatever_the_user_has_in_his_home(
     assert own.read_text() == "packages: 7\n" and not list(own.parent.glob("*/*.yaml"))
 
 
-def expect_two(
-    run_reframe: Callable[..., CompletedProcess[str]], place: Path, name: str, wanted: str
-) -> None:
+def expect_two(run_reframe, place, name, wanted):
     """Two tests are measured on a stack and pass."""
     words = f"-r -S level=smoke -S repeats=1 -n {wanted} -p {MPIS[name]}"
     result = run_reframe(words=words, top=place)
@@ -354,20 +332,18 @@ def expect_two(
 
 @pytest.mark.parametrize("name", MPIS)
 def test_reframe_measures_with_the_stack_and_proves_it(
-    building: Callable[[str], Path],
-    place: Path,
-    run_reframe: Callable[..., CompletedProcess[str]],
-    name: str,
-) -> None:
+    building,
+    place,
+    run_reframe,
+    name,
+):
     building(name)
     wanted = "^(Osu|Imb)PointToPoint%fabric=shm%nodes=1%ppn=2%pinning=bunch"
     expect_two(run_reframe, place, name, wanted)
 
 
 @pytest.mark.whole
-def test_a_vendors_mpi_is_built_on_where_the_site_names_it(
-    spack: Spack, root: Path, tmp_path: Path, place: Path
-) -> None:
+def test_a_vendors_mpi_is_built_on_where_the_site_names_it(spack, root, tmp_path, place):
     """HPC-X, for which the Open MPI of this machine stands in."""
     [sentence] = build_in(place, "hpcx-mpi", skip_tests=True)
     assert (
@@ -399,9 +375,7 @@ def test_a_vendors_mpi_is_built_on_where_the_site_names_it(
     assert stack.env_vars["OPAL_PREFIX"] == str(prefix)
 
 
-def test_an_mpi_4_has_the_programs_of_mpi_4_and_they_run(
-    building: Callable[[str], Path], place: Path, run_reframe: Callable[..., CompletedProcess[str]]
-) -> None:
+def test_an_mpi_4_has_the_programs_of_mpi_4_and_they_run(building, place, run_reframe):
     # 4.0.2 and 4.1.4 of Debian
     has, lacks = (set(metadata.read(building(name)).binaries) for name in ("mpich", "openmpi"))
     # Not osu_partitioned_latency: configure of OSU 7.5 looks for
@@ -421,9 +395,7 @@ def test_an_mpi_4_has_the_programs_of_mpi_4_and_they_run(
     ],
     ids=("unsatisfiable", "wrong", "tool-missing"),
 )
-def test_a_bad_scope_is_one_sentence_from_the_real_spack(
-    spack: Spack, place: Path, tmp_path: Path, scope: dict[str, Any], said: str
-) -> None:
+def test_a_bad_scope_is_one_sentence_from_the_real_spack(spack, place, tmp_path, scope, said):
     text = overriding(scope)
     write(tmp_path / "packages.yaml", text)
     name = "mpich" if "gcc" in text else "openmpi"
@@ -439,7 +411,7 @@ def test_a_bad_scope_is_one_sentence_from_the_real_spack(
 
 
 def test_recorded_locks_are_of_the_format_this_spack_writes(
-    building: Callable[[str], Path],
-) -> None:
+    building,
+):
     document = json.loads(building("openmpi").with_name(lock.LOCK).read_text())
     assert document["_meta"]["lockfile-version"] in lock.VERSIONS

@@ -28,7 +28,7 @@ environment = Path(options.get("-e", "none"))
 command = " ".join(words[:2]) if words[0] in ("config", "test", "module") else words[0]
 with state.with_name("journal").open("a") as journal:
     names = ("MPIBENCH_SPACK_SCOPE", "SPACK_DISABLE_LOCAL_CONFIG")
-    settings = {name: os.environ.get(name, "") for name in names}
+    settings: dict[str, object] = {name: os.environ.get(name, "") for name in names}
     scope = Path(options.get("-C", "/none"))
     settings["scope"] = {path.name: path.read_text() for path in scope.glob("*.yaml")}
     row = {

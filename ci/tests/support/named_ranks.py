@@ -2,8 +2,6 @@
 its own: ``named_ranks.py PROGRAM WORD...``.
 """
 
-from __future__ import annotations
-
 import runpy
 import sys
 

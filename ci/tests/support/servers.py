@@ -154,7 +154,7 @@ def running(
 
 
 def _is_ready(process: subprocess.Popen[bytes], url: str, answers: Callable[[str], bool]) -> bool:
-    assert process.poll() is None, f"{process.args} ended with {process.returncode}"
+    assert process.poll() is None, f"{process.args!r} ended with {process.returncode}"
     try:
         return answers(fetch(url))
     except OSError:

@@ -32,7 +32,7 @@ class Replay(rfm.RunOnlyRegressionTest):
     executable = "echo"
 
     @run_after("init")
-    def take_plan(self):
+    def take_plan(self) -> None:
         self.plan = PLAN[self.number]
         self.valid_systems = ["*"]
         self.tags = {"production"}
@@ -45,7 +45,7 @@ class Replay(rfm.RunOnlyRegressionTest):
         self.ppn = self.plan["ppn_symbol"]
 
     @run_after("setup")
-    def resolve(self):
+    def resolve(self) -> None:
         if self.plan["end"] == "skip":
             self.skip_reason = self.plan["reason"]
             self.skip(self.plan["reason"])
@@ -54,14 +54,14 @@ class Replay(rfm.RunOnlyRegressionTest):
         self.condition = self.plan["condition"]
 
     @sanity_function
-    def believe(self):
+    def believe(self) -> bool:
         self.samples, self.proof = self.plan["samples"], self.plan["proof"]
         if self.plan["end"] == "sanity":
             raise SanityError(self.plan["reason"])
         return True
 
     @run_before("performance")
-    def judge(self):
+    def judge(self) -> None:
         self.gates = self.plan["gates"]
         failed = [gate for gate in self.gates if gate["outcome"] == "fail"]
         self.perf_variables = {

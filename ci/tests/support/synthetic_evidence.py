@@ -16,6 +16,7 @@ from reframe_tests.harness.evidence import rank_records
 from reframe_tests.harness.evidence.rank_records import RankEvidence
 from reframe_tests.harness.machine import topology
 from reframe_tests.harness.sites import site
+from reframe_tests.harness.stacks.stack import Stack
 from studies.output_damage import golden
 from synthetic_stack import made_stack
 
@@ -106,7 +107,7 @@ ODD = "1:0-4096;2:4097-  $(touch made)`touch made`$HOME ${HOME} \"x\" 'y' \\ & |
 
 
 def resolved(
-    stack=STACK, nodes: int = 1, launcher: str = "local", **more: object
+    stack: Stack = STACK, nodes: int = 1, launcher: str = "local", **more: Any
 ) -> condition.Condition:
     """A condition on ``eth0``; site and user set a variable each to
     ``ODD``; ``more`` goes to ``condition.resolve``.

@@ -113,7 +113,7 @@ class Fabric:
                 near.setdefault(left, []).append(right)
                 near.setdefault(right, []).append(left)
             self._known = near
-            self._far = {}
+            self._far: dict[str, dict[str, int]] = {}
         return self._known
 
     def _distances(self, end: str) -> dict[str, int]:
@@ -336,9 +336,8 @@ def pair_map(
 def of_one_node(measured: PairMap, node: str = "n1") -> PairMap:
     """The map of as many GPUs of one node, with no switches."""
     gpu = {name: gpu_of(node, place) for place, name in enumerate(measured.nodes)}
-    rows = tuple(
-        row._replace(source=gpu[row.source], target=gpu[row.target]) for row in measured.values
-    )
+    values: Any = measured.values
+    rows = tuple(row._replace(source=gpu[row.source], target=gpu[row.target]) for row in values)
     return replace(measured, nodes=tuple(gpu.values()), values=rows, tree=None)
 
 

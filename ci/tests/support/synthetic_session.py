@@ -426,8 +426,8 @@ def hostile(document: Any, *kept: str) -> Any:
 def hostile_session(verdict: str = "contradicted") -> sessions.Session:
     """A session of three cases whose every text tries to leave its place."""
     plan = case(gates=[gate(HOSTILE, 1.0, 9.0, HOSTILE)])
-    kept = ("benchmark", "cpus_allowed", "direction", "group", "outcome", "quantity", "unit")
-    kept += ("suite", "variant", "layer", "ppn_symbol", "end")
+    kept = ["benchmark", "cpus_allowed", "direction", "group", "outcome", "quantity", "unit"]
+    kept += ["suite", "variant", "layer", "ppn_symbol", "end"]
     plan = hostile(plan, *kept)
     plan["condition"].update(job_env={HOSTILE: HOSTILE}, stack_device=HOSTILE)
     plan["proof"].update(verdict=verdict, sentences=[HOSTILE], notes=[HOSTILE])

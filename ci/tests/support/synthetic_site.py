@@ -63,7 +63,7 @@ def write_system(folder: Path, system: object) -> Path:
 def edit(path: tuple, value: object) -> dict:
     """The good system with one value replaced, or (``None``) removed."""
     system = copy.deepcopy(GOOD)
-    node = system
+    node: Any = system
     for key in path[:-1]:
         node = node[key]
     if value is None:

@@ -514,7 +514,8 @@ def _without_spack(repo: Path, recorded: dict[str, list[Any]]) -> Iterator[None]
                     name, repo / f"{name.rsplit('.', 1)[1]}.py"
                 )
             if name.partition(".")[0] in ("spack", "spack_repo"):
-                return importlib.util.spec_from_loader(name, self, is_package=True)  # type: ignore[arg-type]
+                loader: Any = self
+                return importlib.util.spec_from_loader(name, loader, is_package=True)
             return None
 
         def create_module(self, spec: Any) -> types.ModuleType:
@@ -523,12 +524,12 @@ def _without_spack(repo: Path, recorded: dict[str, list[Any]]) -> Iterator[None]
         def exec_module(self, module: types.ModuleType) -> None:
             return None
 
-    finder = Finder()
-    sys.meta_path.insert(0, finder)  # type: ignore[arg-type]
+    finder: Any = Finder()
+    sys.meta_path.insert(0, finder)
     try:
         yield
     finally:
-        sys.meta_path.remove(finder)  # type: ignore[arg-type]
+        sys.meta_path.remove(finder)
         for name in [name for name in sys.modules if name.split(".")[0] in ("spack", "spack_repo")]:
             del sys.modules[name]
 

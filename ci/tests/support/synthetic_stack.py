@@ -124,7 +124,7 @@ def memory_of(group: str) -> Memory:
 
 def stack_of(
     version: str = "2021.11",
-    binaries=BINARIES + OSU + GPCNET + APPLICATIONS + NCCL,
+    binaries: Iterable[str] = BINARIES + OSU + GPCNET + APPLICATIONS + NCCL,
     osu: str = "7.5",
     gpu: str = "",
 ) -> Stack:
@@ -147,7 +147,7 @@ def stack_of(
     )
 
 
-def launches(group: str, ranks: int = 2, level: str = "nightly", **more):
+def launches(group: str, ranks: int = 2, level: str = "nightly", **more: Any) -> Any:
     more = {
         "nodes": max((row.min_nodes for row in catalogue.rows(group)), default=1),
         "memory": memory_of(group),
@@ -616,7 +616,7 @@ def knowing(stack: Stack, kind: str) -> Stack:
 
 def boundaries(mpi: str) -> tuple[str, ...]:
     """First and first excluded versions of its rows and gaps."""
-    record = registry.find(mpi)
+    record: Any = registry.find(mpi)
     ends = {
         version
         for row in (*record.rows, *record.gaps)
@@ -792,7 +792,9 @@ def offered(release: Release) -> set[str]:
                 )
                 names |= {f"IMB-{name.upper()}" for name in (part.groups() if part else ()) if name}
             elif re.fullmatch(r"(c/)?mpi/.*/Makefile\.am", inside):
-                text = archive.extractfile(member).read().decode().replace("\\\n", " ")
+                source = archive.extractfile(member)
+                assert source is not None
+                text = source.read().decode().replace("\\\n", " ")
                 for line in re.findall(r"^\s*\w*_PROGRAMS *\+?= *(.*)$", text, re.M):
                     names |= {
                         word for word in line.split() if probe.suite_of(word) == release.suite

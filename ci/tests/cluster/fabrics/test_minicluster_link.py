@@ -2,13 +2,8 @@
 another MTU, and links that are well, distinguished.
 """
 
-from __future__ import annotations
-
 import re
-from collections.abc import Iterator
 from contextlib import contextmanager
-
-from live_cluster import Box, LiveCluster
 
 STACK = "mpich-wheels"
 CASES = "ImbPointToPoint%fabric=eth.*%nodes=2%ppn=1%pinning=default"
@@ -32,7 +27,7 @@ else:
 
 
 @contextmanager
-def neighbour(cluster: LiveCluster, fabric: str) -> Iterator[None]:
+def neighbour(cluster, fabric):
     """Somebody who sends from c1 to c2 all the time."""
     words = ("exec", "--node", "c2", "--", cluster.python, "-c", NEIGHBOUR)
     receiver = cluster.begin(*words)
@@ -49,7 +44,7 @@ def neighbour(cluster: LiveCluster, fabric: str) -> Iterator[None]:
                 process.wait()
 
 
-def test_a_busy_neighbour_contradicts_and_the_link_is_not_blamed(box: Box) -> None:
+def test_a_busy_neighbour_contradicts_and_the_link_is_not_blamed(box):
     box.keep_partitions("eth1g", "eth10g")
     with neighbour(box.cluster, "eth1g"):
         status, output = box.run("-S", "repeats=1", "--exec-policy=serial", names=CASES)
@@ -74,7 +69,7 @@ def test_a_busy_neighbour_contradicts_and_the_link_is_not_blamed(box: Box) -> No
     assert quiet["proof"]["verdict"] == "proven", quiet["fail_reason"]
 
 
-def test_a_node_with_another_mtu_is_reported_and_healthy_links_are_stored(box: Box) -> None:
+def test_a_node_with_another_mtu_is_reported_and_healthy_links_are_stored(box):
     box.keep_partitions("eth1g", "eth10g")
     box.cluster.good("fault", "mtu", "c2", "eth1g")
     status, output = box.run("-S", "repeats=1", names=CASES)

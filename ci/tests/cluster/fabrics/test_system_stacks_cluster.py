@@ -2,23 +2,16 @@
 proof, and another network is noticed.
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import live_cluster
 import synthetic_stack
-from live_cluster import LiveCluster
 from reframe_tests.harness.stacks import metadata
-from reframe_tests.harness.stacks.stack import Stack
 
 
-def test_both_are_measured_with_proof(
-    cluster: LiveCluster, visible: Path, require_stack: Callable[[str], Stack]
-) -> None:
+def test_both_are_measured_with_proof(cluster, visible, require_stack):
     """Between nodes, by srun and by their own mpirun; inside a node is a test of the lane mpi.
     MPICH runs the IMB of the Intel wheel.
     """

@@ -2,14 +2,9 @@
 made; too few of them fail with the reason.
 """
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import pytest
 
 import live_cluster
-from live_cluster import LiveCluster
 from mpibench.store import dataset
 from mpibench.store.store import Store
 
@@ -25,7 +20,7 @@ OPTIONS = [
 ]
 
 
-def test_collectives_on_all_idle_nodes(cluster: LiveCluster, visible: Path) -> None:
+def test_collectives_on_all_idle_nodes(cluster, visible):
     done = live_cluster.run(cluster, visible / "all", *OPTIONS, files=["collectives.py"])
     (case,) = done.measured
     assert (done.status, case.result, case.evidence) == (0, "pass", "proven"), case.reason

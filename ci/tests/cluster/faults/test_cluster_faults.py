@@ -2,8 +2,6 @@
 by `status`, spares the rest, and heals.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
@@ -12,23 +10,21 @@ from pathlib import Path
 
 import pytest
 
-from live_cluster import LiveCluster
 from mpibench_cluster import namespaces, plan, state
 from programs import wait_for
-from reframe_tests.harness.stacks.stack import Stack
 
 LIMIT = 117.69
 EXCESS = 1.03
 
 
-def broken(cluster: LiveCluster) -> str:
+def broken(cluster):
     """What `status` says of a cluster that must not be healthy."""
     done = cluster("status")
     assert done.returncode == 1, done.stdout
     return done.stdout
 
 
-def test_slow_link_leaves_the_fraction(cluster: LiveCluster) -> None:
+def test_slow_link_leaves_the_fraction(cluster):
     """An unshaped fabric gets a rate, and it is taken away again."""
     cluster.good("fault", "slow-link", "eth1g")
     cluster.good("fault", "slow-link", "eth40g", "--fraction", "0.01")
@@ -40,9 +36,7 @@ def test_slow_link_leaves_the_fraction(cluster: LiveCluster) -> None:
     assert "htb" not in cluster.on("c1", "tc", "qdisc", "show", "dev", "eth40g")
 
 
-def test_full_disk_is_full_on_every_node_and_hides_nothing_for_good(
-    cluster: LiveCluster, visible: Path
-) -> None:
+def test_full_disk_is_full_on_every_node_and_hides_nothing_for_good(cluster, visible):
     (visible / "precious").write_text("kept")
     cluster.good("fault", "full-disk", str(visible), "--free-kib", "32")
     fill = ("sh", "-c", f"dd if=/dev/zero of={visible}/$(hostname) bs=20k count=1")
@@ -54,11 +48,11 @@ def test_full_disk_is_full_on_every_node_and_hides_nothing_for_good(
     assert cluster.on("c2", "ls", str(visible)).split() == ["precious"]
 
 
-def seconds_off(cluster: LiveCluster, node: str) -> float:
+def seconds_off(cluster, node):
     return float(cluster.on(node, "date", "+%s")) - time.time()
 
 
-def test_clock_jump_is_on_one_node_and_jobs_see_it(cluster: LiveCluster) -> None:
+def test_clock_jump_is_on_one_node_and_jobs_see_it(cluster):
     for seconds in (100, 0):
         words = ("clock-jump", "c1", "--seconds", str(seconds)) if seconds else ("clear",)
         cluster.good("fault", *words)
@@ -68,7 +62,7 @@ def test_clock_jump_is_on_one_node_and_jobs_see_it(cluster: LiveCluster) -> None
         assert float(clock) - time.time() == pytest.approx(seconds, abs=10)
 
 
-def test_heal_brings_daemons_back_that_died_on_their_own(cluster: LiveCluster) -> None:
+def test_heal_brings_daemons_back_that_died_on_their_own(cluster):
     names = ("slurmctld", "mariadbd", "slurmdbd", "munged")
     job = cluster.on(plan.HEAD, "sbatch", "--parsable", "-o/dev/null", "--wrap", "true").strip()
     words = ("sacct", "-n", "-X", "-j", job, "-o", "state")
@@ -82,7 +76,7 @@ def test_heal_brings_daemons_back_that_died_on_their_own(cluster: LiveCluster) -
     assert wait_for(lambda: "COMPLETED" in cluster.ask(*words))
 
 
-def test_faults_add_up_and_heal_together(cluster: LiveCluster) -> None:
+def test_faults_add_up_and_heal_together(cluster):
     """A killed node takes its processes and cables along, and heal makes a new one."""
     before = cluster.state()
     observed = map(state.Process.observe, namespaces.processes_of(before.nodes["c2"]))
@@ -115,9 +109,7 @@ print("rank", MPI.COMM_WORLD.rank, "agreed")
 """
 
 
-def test_a_stopped_rank_hangs_its_job_until_it_goes_on(
-    cluster: LiveCluster, visible: Path, mpich: Stack
-) -> None:
+def test_a_stopped_rank_hangs_its_job_until_it_goes_on(cluster, visible, mpich):
     paths = {
         name: ":".join(map(str, folders))
         for name, folders in mpich.prepend_path.items()

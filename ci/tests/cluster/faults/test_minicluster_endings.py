@@ -2,8 +2,6 @@
 ReFrame: none passes by accident, none counts twice.
 """
 
-from __future__ import annotations
-
 import json
 import time
 from pathlib import Path
@@ -12,7 +10,7 @@ import pytest
 
 import synthetic_session
 from folders import write
-from live_cluster import STAMP, Box, end_of
+from live_cluster import STAMP, end_of
 from mpibench.store import sessions
 from mpibench_cluster.plan import HEAD
 from programs import wait_for
@@ -23,23 +21,23 @@ REPEATS = 2
 
 
 @pytest.fixture
-def box(box: Box) -> Box:
+def box(box):
     box.keep_partitions("eth1g", "eth10g", "eth40g")
     return box
 
 
-def job_on(box: Box, partition: str, states: str = "R") -> str:
+def job_on(box, partition, states="R"):
     return box.cluster.ask(
         "squeue", "--noheader", f"--states={states}", "-p", partition, "-o", "%i"
     ).strip()
 
 
-def measured(box: Box, partition: str) -> bool:
+def measured(box, partition):
     """Whether all launches of a case's job have ended well, while the job itself goes on."""
     return any(statuses(path) == ["0"] * REPEATS for path in box.files(partition, "launches.txt"))
 
 
-def statuses(log: Path) -> list[str]:
+def statuses(log):
     """Exit statuses of a job's benchmarks, without the check of received data."""
     return [
         words[2]
@@ -48,7 +46,7 @@ def statuses(log: Path) -> list[str]:
     ]
 
 
-def lingering(box: Box) -> tuple[Path, tuple[str, ...]]:
+def lingering(box):
     """Options for jobs that go on after they measured everything, until the file is there."""
     go = box.top / "go"
     return go, (
@@ -60,8 +58,8 @@ def lingering(box: Box) -> tuple[Path, tuple[str, ...]]:
 
 
 def test_nothing_printed_and_worlds_of_one_rank_are_failures_although_srun_returns_0(
-    box: Box, require_stack
-) -> None:
+    box, require_stack
+):
     document = json.loads(Path(require_stack(STACK).source).read_text())
     mute = write(box.top / "mute", "#!/bin/sh\nexit 0\n", executable=True)
     binaries = dict.fromkeys(document["binaries"], str(mute))
@@ -84,7 +82,7 @@ def test_nothing_printed_and_worlds_of_one_rank_are_failures_although_srun_retur
     assert cases[f"eth40g {STACK}"]["result"] == "pass", cases[f"eth40g {STACK}"]["fail_reason"]
 
 
-def test_cancelled_timed_out_and_requeued_jobs(box: Box) -> None:
+def test_cancelled_timed_out_and_requeued_jobs(box):
     go, options = lingering(box)
     session = box.begin(*options, "--exec-policy=serial", names=CASES)
     # Cancelled, and over its time limit, when everything had been
@@ -145,7 +143,7 @@ def test_cancelled_timed_out_and_requeued_jobs(box: Box) -> None:
     assert sorted(one.partition for one in stored.cases) == ["eth10g", "eth1g", "eth40g"]
 
 
-def test_a_killed_session_leaves_the_database_readable_and_its_job_is_found(box: Box) -> None:
+def test_a_killed_session_leaves_the_database_readable_and_its_job_is_found(box):
     synthetic_session.run_session(
         [synthetic_session.case(STACK)], box.database.parent, ["run=before"]
     )

@@ -6,16 +6,12 @@ is not touched is the healthy control. A fault is in force from the start or str
 running.
 """
 
-from __future__ import annotations
-
 import re
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 import yaml
 
-from live_cluster import Box, end_of
+from live_cluster import end_of
 from mpibench_cluster import faults, state
 from programs import wait_for
 
@@ -29,7 +25,7 @@ REPEATS = 6
 
 
 @pytest.fixture
-def box(box: Box, monkeypatch: pytest.MonkeyPatch) -> Box:
+def box(box, monkeypatch):
     """The cluster sees to it that whatever a test breaks heals."""
     box.keep_partitions("eth1g", "eth10g", "eth40g")
     # Faults that must strike at a moment are made from here,
@@ -38,7 +34,7 @@ def box(box: Box, monkeypatch: pytest.MonkeyPatch) -> Box:
     return box
 
 
-def said(case: dict[str, Any]) -> str:
+def said(case):
     """Why a case failed, which ReFrame printed and the database keeps,
     both in its own words and in our proof.
     """
@@ -49,7 +45,7 @@ def said(case: dict[str, Any]) -> str:
     return " ".join(proof["sentences"])
 
 
-def expect_control(case: dict[str, Any], repeats: int) -> None:
+def expect_control(case, repeats):
     """The control passed, with proof and every repeat of every metric."""
     assert (case["result"], case["proof"]["verdict"]) == ("pass", "proven"), case["fail_reason"]
     assert case["samples"]
@@ -59,16 +55,16 @@ def expect_control(case: dict[str, Any], repeats: int) -> None:
     )
 
 
-def ranks_on(node: str) -> list[int]:
+def ranks_on(node):
     return faults.ranks_on(state.running().nodes[node])
 
 
-def strike(box: Box, partition: str, fault: str, *, row: int = 262144, **what: object) -> None:
+def strike(box, partition, fault, *, row=262144, **what):
     """Wait until a case of the partition has printed the row of this size
     and has ranks on c2, then break something.
     """
 
-    def measuring() -> bool:
+    def measuring():
         printed = any(
             f" {row} " in path.read_text(errors="replace")
             for path in box.files(partition, "pair.*.out")
@@ -79,17 +75,17 @@ def strike(box: Box, partition: str, fault: str, *, row: int = 262144, **what: o
     faults.make(fault, **what)
 
 
-def heal() -> None:
+def heal():
     faults.clear(lambda text: None)
 
 
-def reported(box: Box, partition: str) -> Callable[[], bool]:
+def reported(box, partition):
     """Whether the case's job has come to its end: Slurm no longer has a job in the partition."""
     words = ("squeue", "--noheader", "--states=R,CG,PD", "-p", partition, "-o", "%i %T")
     return lambda: "RUNNING" not in box.cluster.ask(*words)
 
 
-def test_a_link_down_and_a_full_disk_fail_their_own_case_and_no_other(box: Box) -> None:
+def test_a_link_down_and_a_full_disk_fail_their_own_case_and_no_other(box):
     disk = box.stage / "minicluster" / "eth10g"
     disk.mkdir(parents=True)
     faults.make("link-down", node="c2", fabric="eth1g")
@@ -106,7 +102,7 @@ def test_a_link_down_and_a_full_disk_fail_their_own_case_and_no_other(box: Box) 
     expect_control(cases[f"eth40g {STACK}"], repeats=2)
 
 
-def test_a_link_that_goes_down_and_a_stopped_rank_end_by_the_tests_own_limit(box: Box) -> None:
+def test_a_link_that_goes_down_and_a_stopped_rank_end_by_the_tests_own_limit(box):
     # Whole curves: when the row of 1 KiB has been printed, seconds
     # of larger messages are still to come.
     options = ("-S", "repeats=2", "-S", f"limit_s={LIMIT_S}", "--exec-policy=serial")
@@ -131,7 +127,7 @@ def test_a_link_that_goes_down_and_a_stopped_rank_end_by_the_tests_own_limit(box
 @pytest.mark.parametrize(
     "fault", ["kill-node", pytest.param("kill-slurmd", marks=pytest.mark.whole)]
 )
-def test_a_lost_node_is_named_and_what_was_measured_before_stays(box: Box, fault: str) -> None:
+def test_a_lost_node_is_named_and_what_was_measured_before_stays(box, fault):
     box.keep_partitions("eth40g", "eth1g", "eth10g")
     session = box.begin("-S", f"repeats={REPEATS}", "--exec-policy=serial", names=CASES)
     strike(box, "eth1g", fault, node="c2")
@@ -156,13 +152,13 @@ def test_a_lost_node_is_named_and_what_was_measured_before_stays(box: Box, fault
         )
 
 
-def learned(partition: str, bandwidth_mb_per_s: float) -> str:
+def learned(partition, bandwidth_mb_per_s):
     """A references.yaml with one reference, PingPong at 1 MiB, to
     be kept within half, and its origin.
     """
     keys = [f"minicluster:{partition}", STACK, partition, 2, 1, "default"]
-    content: Any = {"PingPong.bandwidth.0001048576": [bandwidth_mb_per_s, -0.5, None, "MB/s"]}
-    origin: Any = {"session": "abc", "date": "2026-11-01", "n": 5, "spread": 0.1}
+    content = {"PingPong.bandwidth.0001048576": [bandwidth_mb_per_s, -0.5, None, "MB/s"]}
+    origin = {"session": "abc", "date": "2026-11-01", "n": 5, "spread": 0.1}
     origin = dict.fromkeys(content, origin)
     for key in reversed(keys):
         content = {key: content}
@@ -176,7 +172,7 @@ def learned(partition: str, bandwidth_mb_per_s: float) -> str:
     )
 
 
-def test_a_slow_link_misses_its_line_rate_and_a_lossy_one_what_was_learned_of_it(box: Box) -> None:
+def test_a_slow_link_misses_its_line_rate_and_a_lossy_one_what_was_learned_of_it(box):
     references = box.top / "site_configs" / "minicluster" / "references.yaml"
     references.write_text(learned("eth10g", 800))
     faults.make("slow-link", fabric="eth1g", fraction=0.25)
@@ -201,7 +197,7 @@ def test_a_slow_link_misses_its_line_rate_and_a_lossy_one_what_was_learned_of_it
     expect_control(cases[f"eth40g {STACK}"], repeats=1)
 
 
-def test_a_clock_that_jumped_is_named(box: Box) -> None:
+def test_a_clock_that_jumped_is_named(box):
     """One that is behind: the other is ahead."""
     faults.make("clock-jump", node="c1", seconds=-100)
     status, output = box.run("-S", "repeats=1", names=CASES, system="minicluster:eth40g")

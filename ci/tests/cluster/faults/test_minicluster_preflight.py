@@ -2,20 +2,15 @@
 once, and what is odd is named with its node.
 """
 
-from __future__ import annotations
-
 import re
-from pathlib import Path
-from typing import Any
 
 import live_cluster
-from live_cluster import Box, LiveCluster
-from mpibench.store.sessions import Case
+from live_cluster import Box
 
 ONLY = ("-n", "NodePreflight", "--system=minicluster:eth1g")
 
 
-def preflight(cluster: LiveCluster, folder: Path, *more: str, **how: Any) -> tuple[int, Case]:
+def preflight(cluster, folder, *more, **how):
     """Exit status and the case."""
     done = live_cluster.run(cluster, folder, *ONLY, *more, files=["preflight.py"], **how)
     (case,) = done.measured
@@ -24,8 +19,8 @@ def preflight(cluster: LiveCluster, folder: Path, *more: str, **how: Any) -> tup
 
 
 def test_every_idle_node_answers_and_one_with_another_mtu_and_anothers_address_is_named(
-    cluster: LiveCluster, visible: Path
-) -> None:
+    cluster, visible
+):
     status, case = preflight(cluster, visible / "well")
     assert (status, case.evidence) == (0, "proven"), case.reason
     assert (case.stack, case.group, case.nodes, case.ppn) == ("builtin", "preflight", 2, 1)
@@ -41,9 +36,7 @@ def test_every_idle_node_answers_and_one_with_another_mtu_and_anothers_address_i
     assert re.search(r"addresses of eth1g is 10\.61\.\d+\.1 on c1, c2", case.reason), case.reason
 
 
-def test_a_job_that_others_keep_from_starting_is_given_up(
-    cluster: LiveCluster, visible: Path
-) -> None:
+def test_a_job_that_others_keep_from_starting_is_given_up(cluster, visible):
     """Its nodes were idle when they were counted; somebody else has them now."""
     words = ["sbatch", "--parsable", "--partition=eth1g", "-N2", "--exclusive", "--wrap"]
     held = cluster.good("exec", "--", *words, "sleep 600").strip()
@@ -55,9 +48,7 @@ def test_a_job_that_others_keep_from_starting_is_given_up(
     assert status == 1 and "the job never started (state CANCELLED" in case.reason, case.reason
 
 
-def test_a_drained_node_is_named_and_fails_where_the_site_misses_it(
-    cluster: LiveCluster, visible: Path
-) -> None:
+def test_a_drained_node_is_named_and_fails_where_the_site_misses_it(cluster, visible):
     box = Box(cluster, visible, ())
     box.amend('by_name["eth1g"]["extras"]["nodes_in_service"] = ["c[12]"]')
     there = {"RFM_CONFIG_FILES": str(box.top / "site_configs" / "settings.py")}

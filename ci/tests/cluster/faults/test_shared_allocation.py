@@ -2,16 +2,11 @@
 its own failure, and the nodes are given back.
 """
 
-from __future__ import annotations
-
 import re
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import pytest
 
-from live_cluster import Box, LiveCluster, end_of
+from live_cluster import Box, end_of
 from mpibench_cluster import plan, slurm
 from programs import wait_for
 
@@ -28,7 +23,7 @@ CASES = "Mpi4pyPingPong%fabric=eth1g%nodes=2%ppn=1%pinning=(default|none)"
 OPTIONS = ("-S", "repeats=1")
 
 
-def allocations(cluster: LiveCluster) -> dict[str, str]:
+def allocations(cluster):
     """Jobs of shared allocations that Slurm has accounted for, and their states."""
     rows = cluster.on(
         plan.HEAD, "sacct", "-X", "-n", "-P", "--name=mpibench-allocation", "-o", "JobID,State"
@@ -37,10 +32,10 @@ def allocations(cluster: LiveCluster) -> dict[str, str]:
 
 
 @pytest.fixture
-def most_minutes(cluster: LiveCluster) -> Iterator[int]:
+def most_minutes(cluster):
     """Minutes that the partition allows: fewer than :data:`SHARE` asks for."""
 
-    def allow(minutes: int) -> None:
+    def allow(minutes):
         cluster.on(plan.HEAD, "scontrol", "update", "PartitionName=eth1g", f"MaxTime={minutes}")
 
     allow(15)
@@ -50,9 +45,7 @@ def most_minutes(cluster: LiveCluster) -> Iterator[int]:
         allow(slurm.TIME_LIMITS_MIN[1])
 
 
-def test_all_cases_of_a_partition_run_in_one_job(
-    cluster: LiveCluster, visible: Path, require_stack: Any, most_minutes: int
-) -> None:
+def test_all_cases_of_a_partition_run_in_one_job(cluster, visible, require_stack, most_minutes):
     """By srun and by each stack's own mpirun, which takes nodes and
     slots from the variables of the allocation. It is no longer than
     the partition allows: Slurm would never begin it.
@@ -65,7 +58,7 @@ def test_all_cases_of_a_partition_run_in_one_job(
     stored = box.cases()
     assert status == 0, said[-4000:]
     assert len(stored) == 6
-    numbers: dict[str, set[str]] = {}
+    numbers = {}
     for name, case in stored.items():
         assert case["proof"]["verdict"] == "proven", (name, case["proof"]["sentences"])
         allocation, _, number = case["jobid"].partition("-")
@@ -85,9 +78,7 @@ def test_all_cases_of_a_partition_run_in_one_job(
     )
 
 
-def test_what_a_lost_allocation_had_not_run_fails(
-    cluster: LiveCluster, visible: Path, require_stack: Any
-) -> None:
+def test_what_a_lost_allocation_had_not_run_fails(cluster, visible, require_stack):
     box = Box(cluster, visible, [require_stack(name) for name in STACKS])
     box.keep_partitions("eth1g")
     box.amend(SHARE)

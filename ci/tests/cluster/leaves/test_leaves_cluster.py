@@ -2,18 +2,14 @@
 with one slow direction, and with a node that dies.
 """
 
-from __future__ import annotations
-
 import time
-from collections.abc import Iterator
 from itertools import permutations
-from pathlib import Path
 from threading import Thread
 
 import pytest
 
 import live_cluster
-from live_cluster import LiveCluster, bandwidths
+from live_cluster import bandwidths
 from mpibench.locate import answers
 from mpibench.store import dataset
 from mpibench.store.sessions import read_session
@@ -28,7 +24,7 @@ PAYLOAD_LIMIT = 11.77
 
 
 @pytest.fixture(scope="module")
-def leaves(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveCluster]:
+def leaves(tmp_path_factory):
     """Six nodes, three below each leaf; what nodes share is below ``runtime.parent``."""
     tmp = tmp_path_factory.mktemp("leaves")
     (tmp / "shared").mkdir()
@@ -39,13 +35,13 @@ def leaves(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveCluster]:
 
 
 @pytest.fixture
-def folder(leaves: LiveCluster, request: pytest.FixtureRequest) -> Iterator[Path]:
+def folder(leaves, request):
     """A folder of the test's own that all nodes see; afterwards all faults are healed."""
     yield leaves.runtime.parent / "shared" / request.node.name
     leaves.good("fault", "clear")
 
 
-def test_a_healthy_map_is_whole_and_proven(leaves: LiveCluster, folder: Path) -> None:
+def test_a_healthy_map_is_whole_and_proven(leaves, folder):
     case = live_cluster.measure(leaves, folder)
     found = case.pair_map
     assert found is not None and (case.result, case.evidence) == ("pass", "proven"), case.reason
@@ -67,7 +63,7 @@ def test_a_healthy_map_is_whole_and_proven(leaves: LiveCluster, folder: Path) ->
     assert stored.case["evidence"] == "proven"
 
 
-def test_the_wire_alone_shows_the_same_slow_direction(leaves: LiveCluster, folder: Path) -> None:
+def test_the_wire_alone_shows_the_same_slow_direction(leaves, folder):
     """Below MPI: iperf3 between all pairs, stored as a map like any other."""
     leaves.good("fault", "slow-port", "c2", "eth100m", "--fraction", "0.25", "--direction", "send")
     where = ("-n", "WireTcpMap%fabric=eth100m", "--system=minicluster:eth100m", "-S", "orders=1")
@@ -86,9 +82,7 @@ def test_the_wire_alone_shows_the_same_slow_direction(leaves: LiveCluster, folde
     assert any(each.names == ("c2",) for each in located.findings) and not located.wires
 
 
-def test_an_uplink_slows_what_crosses_it_and_nothing_else(
-    leaves: LiveCluster, folder: Path
-) -> None:
+def test_an_uplink_slows_what_crosses_it_and_nothing_else(leaves, folder):
     leaves.good("fault", "slow-uplink", "leaf2", "--fraction", "0.1")
     found = bandwidths(live_cluster.measure(leaves, folder))
     across = {
@@ -101,8 +95,8 @@ def test_an_uplink_slows_what_crosses_it_and_nothing_else(
     assert min(value for pair, value in found.items() if pair not in across) > max(across.values())
 
 
-def test_a_node_that_dies_is_named_and_the_rest_is_kept(leaves: LiveCluster, folder: Path) -> None:
-    def kill_when_measuring() -> None:
+def test_a_node_that_dies_is_named_and_the_rest_is_kept(leaves, folder):
+    def kill_when_measuring():
         wait_for(
             lambda: any("so_far" in path.read_text() for path in folder.glob("stage/**/map.1.out")),
             60,

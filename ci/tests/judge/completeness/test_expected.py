@@ -2,13 +2,8 @@
 are, and only a reviewed line closes one.
 """
 
-from __future__ import annotations
-
 import inspect
 import re
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
 
 import pytest
 from reframe.frontend import cli as reframe_cli
@@ -23,24 +18,24 @@ from synthetic_verdicts import NIGHTLY, SIZES, write_session
 BOTH = ("a-spack", "b-spack")
 
 
-def judge(folder: Path, session: str, **options: Any) -> expected.Completeness:
+def judge(folder, session, **options):
     return expected.judge(
         StoredNight(Store(folder / "set"), "testbed", session), root=folder, **options
     )
 
 
-def night(folder: Path, number: int, **options: Any) -> str:
+def night(folder, number, **options):
     given = {"labels": NIGHTLY, "stacks": BOTH, "sizes": (8,), **options}
     return write_session(folder / "set", number, **given)
 
 
-def groups(folder: Path, number: int, places: Mapping[str, str]) -> str:
+def groups(folder, number, places):
     """A night with one case per stack and group, each group on a fabric."""
     where = [{"group": group, "fabric": fabric} for group, fabric in places.items()]
     return night(folder, number, where=where)
 
 
-def write_file(folder: Path, text: str) -> None:
+def write_file(folder, text):
     path = expected.path_of("testbed", folder)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
@@ -63,8 +58,8 @@ HALVES = [{"nodes": nodes, "ppn": ppn} for nodes in (2, 4) for ppn in (8, 16)]
     ids=["a stack", "a condition"],
 )
 def test_what_vanished_is_missing_every_night_until_it_is_retired(
-    tmp_path: Path, whole: dict[str, Any], lost: dict[str, Any], words: str, retired: str
-) -> None:
+    tmp_path, whole, lost, words, retired
+):
     """Half of the cores or nodes gone, too: something of every
     stack, fabric and benchmark is still proven.
     """
@@ -84,7 +79,7 @@ def test_what_vanished_is_missing_every_night_until_it_is_retired(
     assert not again.complete, "it came back, and is expected again"
 
 
-def test_what_failed_the_night_before_is_still_expected(tmp_path: Path) -> None:
+def test_what_failed_the_night_before_is_still_expected(tmp_path):
     """A hole after a failure is no silence: the failure was
     never a proof, the night before it was.
     """
@@ -96,7 +91,7 @@ def test_what_failed_the_night_before_is_still_expected(tmp_path: Path) -> None:
     assert "last proven 2026-01-05" in judge(tmp_path, gone).missing[0]
 
 
-def test_fabric_group_and_benchmark_are_missed_by_name(tmp_path: Path) -> None:
+def test_fabric_group_and_benchmark_are_missed_by_name(tmp_path):
     groups(tmp_path, 0, {"p2p": "eth1g", "transfer": "hdr200", "collectives": "hdr200"})
     lacking = {"benchmarks": {"PingPong": "latency_us"}, "where": {"fabric": "eth1g"}}
     for session, named in (
@@ -110,7 +105,7 @@ def test_fabric_group_and_benchmark_are_missed_by_name(tmp_path: Path) -> None:
         assert named in "\n".join(judge(tmp_path, session).missing)
 
 
-def test_another_label_or_system_is_another_series(tmp_path: Path) -> None:
+def test_another_label_or_system_is_another_series(tmp_path):
     first = night(tmp_path, 0)
     assert not judge(tmp_path, first).complete, "nothing says what it must hold"
     night(tmp_path, 1, stacks=("c-spack",), system="elsewhere")
@@ -120,7 +115,7 @@ def test_another_label_or_system_is_another_series(tmp_path: Path) -> None:
     assert answer.complete and answer.expected == 2
 
 
-def test_a_partial_session_is_not_complete_unless_that_is_asked_for(tmp_path: Path) -> None:
+def test_a_partial_session_is_not_complete_unless_that_is_asked_for(tmp_path):
     night(tmp_path, 0)
     command = "reframe -c reframe_tests -r -p a-spack"
     partial = night(tmp_path, 1, stacks=BOTH[:1], command_line=command)
@@ -138,9 +133,7 @@ def test_a_partial_session_is_not_complete_unless_that_is_asked_for(tmp_path: Pa
 
 
 @pytest.mark.parametrize("known", [True, False])
-def test_of_a_partial_session_of_what_is_not_known_its_own_cases_are_expected(
-    tmp_path: Path, known: bool
-) -> None:
+def test_of_a_partial_session_of_what_is_not_known_its_own_cases_are_expected(tmp_path, known):
     """A test that was never measured here, asked for by its name."""
     if known:
         night(tmp_path, 0)
@@ -153,7 +146,7 @@ def test_of_a_partial_session_of_what_is_not_known_its_own_cases_are_expected(
     assert not judge(tmp_path, failed, partial=True).complete
 
 
-def test_a_modes_own_options_make_no_session_of_its_label_partial(tmp_path: Path) -> None:
+def test_a_modes_own_options_make_no_session_of_its_label_partial(tmp_path):
     """ReFrame forgets ``-p`` beside ``--mode``, so that the mode's options are given one by one.
     What a night has time for is a whole night, and no whole acceptance.
     """
@@ -167,7 +160,7 @@ def test_a_modes_own_options_make_no_session_of_its_label_partial(tmp_path: Path
     assert (file.narrowing(line, "nightly"), len(file.narrowing(line, "acceptance"))) == ((), 1)
 
 
-def test_the_file_names_what_must_be_there(tmp_path: Path) -> None:
+def test_the_file_names_what_must_be_there(tmp_path):
     night(tmp_path, 0, stacks=BOTH[:1])
     first = night(tmp_path, 1, stacks=BOTH[:1])
     assert judge(tmp_path, first).complete
@@ -196,7 +189,7 @@ def test_the_file_names_what_must_be_there(tmp_path: Path) -> None:
         "retired: [{run: nightly, date: 2026-01-01, reason: x}]",
     ],
 )
-def test_a_bad_file_is_one_sentence(tmp_path: Path, text: str) -> None:
+def test_a_bad_file_is_one_sentence(tmp_path, text):
     write_file(tmp_path, text)
     with pytest.raises(BadInput):
         expected.load_file("testbed", tmp_path)
@@ -210,7 +203,7 @@ system = {"name": "testbed", "descr": "d", "hostnames": ["x"], "partitions": [{
 """
 
 
-def describe(folder: Path, *stacks: str) -> None:
+def describe(folder, *stacks):
     """Registers stacks, and describes a system of two fabrics."""
     path = folder / "site_configs" / "testbed" / "system.py"
     path.parent.mkdir(parents=True)
@@ -220,8 +213,8 @@ def describe(folder: Path, *stacks: str) -> None:
 
 
 def test_a_first_night_is_held_against_registered_stacks_and_described_fabrics(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     describe(tmp_path, *BOTH, "c-wheels")
     stack, fabric = judge(tmp_path, night(tmp_path, 0, stacks=BOTH[:1])).missing
     assert "partition node, stack b-spack; not among" in stack and "never proven here" in stack
@@ -250,11 +243,11 @@ def test_a_first_night_is_held_against_registered_stacks_and_described_fabrics(
         ("'unfinished", ("reframe -r 'unfinished",)),
     ],
 )
-def test_options_that_make_a_session_partial(line: str, found: tuple[str, ...]) -> None:
+def test_options_that_make_a_session_partial(line, found):
     assert selection_options.narrowing(f"reframe -r {line}") == found
 
 
-def test_every_selection_option_of_reframe_is_known() -> None:
+def test_every_selection_option_of_reframe_is_known():
     """The group ``select_options`` of ReFrame's own parser, name by name."""
     calls = re.findall(
         r"(\w+)\.add_argument\(\s*((?:'-[^']*',?\s*)+)", inspect.getsource(reframe_cli)
@@ -271,7 +264,7 @@ def test_every_selection_option_of_reframe_is_known() -> None:
     assert {long: given[long][1] for long in ours} == ours
 
 
-def test_half_a_curve_or_a_curve_of_zeros_is_missing_every_night(tmp_path: Path) -> None:
+def test_half_a_curve_or_a_curve_of_zeros_is_missing_every_night(tmp_path):
     """Level smoke under the label of another, or a link that carries
     nothing: the benchmark is there by name.
     """
@@ -283,7 +276,7 @@ def test_half_a_curve_or_a_curve_of_zeros_is_missing_every_night(tmp_path: Path)
     (line,) = judge(tmp_path, short).missing
     assert "PingPong (2 of 11 sizes), Uniband (2 of 10 sizes); last proven 2026-01-06" in line
 
-    def dead(row: dict[str, Any]) -> dict[str, Any]:
+    def dead(row):
         return row if row["benchmark"] == "PingPong" else {**row, "value": 0.0}
 
     (line,) = judge(tmp_path, night(tmp_path, 5, edit=dead, **curve)).missing
@@ -294,9 +287,7 @@ def test_half_a_curve_or_a_curve_of_zeros_is_missing_every_night(tmp_path: Path)
     ("options", "lost"),
     [("-p a-spack", 1), ("-n PointToPoint -p a", 1), ("-P ppn=1", 0), ("-n /0123abcd", 0)],
 )
-def test_a_partial_session_lacks_the_conditions_its_options_ask_for(
-    tmp_path: Path, options: str, lost: int
-) -> None:
+def test_a_partial_session_lacks_the_conditions_its_options_ask_for(tmp_path, options, lost):
     """Options that select by something that is not stored say
     nothing of a condition there is no case of.
     """
@@ -326,19 +317,19 @@ def test_a_partial_session_lacks_the_conditions_its_options_ask_for(
         ("-E x -p a", None),
     ],
 )
-def test_what_selection_options_ask_for(options: str, asked: bool | None) -> None:
+def test_what_selection_options_ask_for(options, asked):
     narrowed = selection_options.narrowing(f"reframe {options}")
     assert selection_options.asks_for(narrowed, "node", "a-spack", "X %p=1 %q=2") is asked
 
 
 def test_a_label_that_moves_to_another_system_is_said_every_night_until_it_is_accepted(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     """As when the site's folder cannot be reached, so that the
     night is that of the fallback system.
     """
 
-    def moved(session: str) -> bool:
+    def moved(session):
         return any(line.startswith("system: ") for line in judge(tmp_path, session).missing)
 
     night(tmp_path, 0, system="elsewhere")

@@ -2,17 +2,12 @@
 planned is; an untrusted plan excuses nothing.
 """
 
-from __future__ import annotations
-
-from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
-from pathlib import Path
-from typing import Any
 
 import pytest
 
-from mpibench.judge import drift, expected
+from mpibench.judge import drift
 from mpibench.judge.plan import record
 from mpibench.judge.plan.record import ListedCase, PlannedCase, PlanRecord, Prediction
 from mpibench.store import records
@@ -46,13 +41,13 @@ OF_A = [case for case in ALL if case.stack == "a-spack"]
 
 
 def plan(
-    folder: Path,
-    number: int,
-    planned: Iterable[ListedCase],
-    known: Iterable[ListedCase] = tuple(ALL),
-    system: str = "testbed",
-    broken: Sequence[str] = (),
-) -> PlanRecord:
+    folder,
+    number,
+    planned,
+    known=tuple(ALL),
+    system="testbed",
+    broken=(),
+):
     """The plan of a night, in the dataset."""
     chosen = set(planned)
     day = (FIRST + timedelta(days=number)).date()
@@ -67,14 +62,14 @@ def plan(
 
 
 def night(
-    folder: Path,
-    number: int,
-    ran: Iterable[ListedCase] = tuple(FIRST_ONES),
-    made: PlanRecord | None = None,
-    odd: Iterable[ListedCase] = (),
-    how: Mapping[str, Any] | None = None,
-    **options: Any,
-) -> str:
+    folder,
+    number,
+    ran=tuple(FIRST_ONES),
+    made=None,
+    odd=(),
+    how=None,
+    **options,
+):
     """A night of a plan, of what ran where none is given; some cases are not right."""
     made = made or plan(folder, number, [*odd, *ran])
     wheres = [{"name": case.name, **ALL[case], **(how or {})} for case in odd]
@@ -85,36 +80,36 @@ def night(
 
 
 def last(
-    folder: Path,
-    number: int,
-    how: Mapping[str, Any],
-    ran: Iterable[ListedCase] = (),
-    **options: Any,
-) -> str:
+    folder,
+    number,
+    how,
+    ran=(),
+    **options,
+):
     """A night that tried :data:`LAST`."""
     return night(folder, number, ran, odd=[LAST], how=how, **options)
 
 
-def whole_night(folder: Path, number: int = 0, ran: Iterable[ListedCase] = tuple(ALL)) -> str:
+def whole_night(folder, number=0, ran=tuple(ALL)):
     """A night without a plan."""
     return night(folder, number, ran, labels=NIGHTLY)
 
 
-def owed(folder: Path, number: int) -> Mapping[ListedCase, Any]:
+def owed(folder, number):
     """What the plan of a night begins with."""
     day = (FIRST + timedelta(days=number)).date()
     return record.read_past(Store(folder / "set"), "testbed", "nightly", day).owed
 
 
-def retire(folder: Path) -> None:
+def retire(folder):
     write_file(folder, "retired: [{stack: b-spack, date: 2026-01-07, reason: gone}]")
 
 
-def said(answer: expected.Completeness, words: str) -> bool:
+def said(answer, words):
     return any(words in line for line in answer.missing)
 
 
-def test_what_was_not_planned_is_not_missing(tmp_path: Path) -> None:
+def test_what_was_not_planned_is_not_missing(tmp_path):
     """Nor for the gate, nor absent for the watch, as it would be of whole nights."""
     for number in range(4):
         night(tmp_path, number, ALL)
@@ -129,7 +124,7 @@ def test_what_was_not_planned_is_not_missing(tmp_path: Path) -> None:
     assert not judge(tmp_path, whole_night(tmp_path, 5, FIRST_ONES)).complete
 
 
-def test_a_planned_case_that_did_not_run_is_missing_and_so_the_night_after(tmp_path: Path) -> None:
+def test_a_planned_case_that_did_not_run_is_missing_and_so_the_night_after(tmp_path):
     whole_night(tmp_path)
     made = plan(tmp_path, 1, [*FIRST_ONES, LAST])
     answer = judge(tmp_path, night(tmp_path, 1, made=made))
@@ -139,8 +134,8 @@ def test_a_planned_case_that_did_not_run_is_missing_and_so_the_night_after(tmp_p
 
 
 def test_on_a_first_night_a_planned_case_that_failed_is_missing_and_one_that_was_skipped_is_a_note(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     failed = night(tmp_path, 0, result="fail", evidence="contradicted")
     [line] = [line for line in judge(tmp_path, failed).missing if "planned but not proven" in line]
     assert line.count("(fail: without proof)") == 2
@@ -153,7 +148,7 @@ def test_on_a_first_night_a_planned_case_that_failed_is_missing_and_one_that_was
     )
 
 
-def test_a_case_that_no_longer_exists_is_a_hole_as_ever(tmp_path: Path) -> None:
+def test_a_case_that_no_longer_exists_is_a_hole_as_ever(tmp_path):
     whole_night(tmp_path)
     answer = judge(tmp_path, night(tmp_path, 1, made=plan(tmp_path, 1, FIRST_ONES, OF_A)))
     assert said(answer, "missing: stack b-spack: none of its ")
@@ -163,8 +158,8 @@ def test_a_case_that_no_longer_exists_is_a_hole_as_ever(tmp_path: Path) -> None:
 
 
 def test_a_registered_stack_and_a_fabric_are_expected_where_they_were_planned(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     describe(tmp_path, *STACKS)
     write_file(tmp_path, "retired: [{fabric: shm, date: 2026-01-01, reason: measured by hand}]")
     answer = judge(tmp_path, night(tmp_path, 0))
@@ -175,9 +170,7 @@ def test_a_registered_stack_and_a_fabric_are_expected_where_they_were_planned(
 
 
 @pytest.mark.parametrize("wrong", ["absent", "edited", "another day", "another system"])
-def test_a_plan_that_cannot_be_trusted_is_red_and_excuses_nothing(
-    tmp_path: Path, wrong: str
-) -> None:
+def test_a_plan_that_cannot_be_trusted_is_red_and_excuses_nothing(tmp_path, wrong):
     whole_night(tmp_path)
     system = "elsewhere" if wrong == "another system" else "testbed"
     made = plan(tmp_path, 3 if wrong == "another day" else 1, FIRST_ONES, system=system)
@@ -194,9 +187,7 @@ def test_a_plan_that_cannot_be_trusted_is_red_and_excuses_nothing(
 
 
 @pytest.mark.parametrize("broken", [("every case comes within 9 nights",), ()])
-def test_a_plan_of_nothing_or_one_that_keeps_no_promise_is_red(
-    tmp_path: Path, broken: tuple[str, ...]
-) -> None:
+def test_a_plan_of_nothing_or_one_that_keeps_no_promise_is_red(tmp_path, broken):
     whole_night(tmp_path)
     made = plan(tmp_path, 1, FIRST_ONES if broken else [], broken=broken)
     answer = judge(tmp_path, night(tmp_path, 1, made=made))
@@ -204,7 +195,7 @@ def test_a_plan_of_nothing_or_one_that_keeps_no_promise_is_red(
     assert answer.missing == tuple(f"plan: {one}" for one in broken) or not broken
 
 
-def reference(value: float, metric: str = "bandwidth") -> dict[str, Any]:
+def reference(value, metric="bandwidth"):
     return {"gates": [gate_of(metric, value, 100.0)]}
 
 
@@ -224,7 +215,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("how", WRONG)
-def test_what_was_not_right_is_expected_until_it_is_right_again(tmp_path: Path, how: str) -> None:
+def test_what_was_not_right_is_expected_until_it_is_right_again(tmp_path, how):
     """Also two nights later; and the next plan begins with it."""
     whole_night(tmp_path)
     last(tmp_path, 1, WRONG[how], FIRST_ONES)
@@ -241,8 +232,8 @@ def test_what_was_not_right_is_expected_until_it_is_right_again(tmp_path: Path, 
 
 @pytest.mark.parametrize(("nodes", "complete"), [("n2,n1", True), ("n3,n4", False)])
 def test_a_missed_reference_that_was_reached_again_is_right_on_the_same_nodes(
-    tmp_path: Path, nodes: str, complete: bool
-) -> None:
+    tmp_path, nodes, complete
+):
     whole_night(tmp_path)
     labels = {"run": "confirmation", CONFIRMS: last(tmp_path, 1, MISSED, FIRST_ONES)}
     again = {"labels": labels, "started": FIRST + timedelta(days=1, hours=1)}
@@ -262,8 +253,8 @@ def test_a_missed_reference_that_was_reached_again_is_right_on_the_same_nodes(
     ],
 )
 def test_what_was_not_right_is_right_again_on_the_same_nodes_only(
-    tmp_path: Path, how: str, nodes: str, depth: str, metric: str, other: str
-) -> None:
+    tmp_path, how, nodes, depth, metric, other
+):
     """And under the same condition, with the references that were
     missed; a night elsewhere says so.
     """
@@ -282,7 +273,7 @@ def test_what_was_not_right_is_right_again_on_the_same_nodes_only(
     assert not owed(tmp_path, 4)
 
 
-def test_what_other_nodes_did_wrong_too_is_owed_on_both(tmp_path: Path) -> None:
+def test_what_other_nodes_did_wrong_too_is_owed_on_both(tmp_path):
     whole_night(tmp_path)
     for number, how, nodes in ((1, MISSED, "n1,n2"), (2, MISSED, "n3,n4"), (3, RIGHT, "n3,n4")):
         last(tmp_path, number, {**how, "nodelist": nodes})
@@ -292,8 +283,8 @@ def test_what_other_nodes_did_wrong_too_is_owed_on_both(tmp_path: Path) -> None:
 
 
 def test_what_failed_and_was_never_proven_is_not_forgotten_when_its_stack_goes(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     whole_night(tmp_path, 0, FIRST_ONES)
     night(tmp_path, 1, odd=REST[-1:], how=WRONG["timed out"])
     session = night(tmp_path, 2, made=plan(tmp_path, 2, FIRST_ONES, OF_A))
@@ -302,7 +293,7 @@ def test_what_failed_and_was_never_proven_is_not_forgotten_when_its_stack_goes(
     assert judge(tmp_path, session).complete
 
 
-def test_a_session_that_was_withdrawn_leaves_nothing_owed(tmp_path: Path) -> None:
+def test_a_session_that_was_withdrawn_leaves_nothing_owed(tmp_path):
     whole_night(tmp_path)
     wrong = last(tmp_path, 1, MISSED, FIRST_ONES)
     Store(tmp_path / "set").withdraw(wrong, "a wrong cable")
@@ -310,14 +301,14 @@ def test_a_session_that_was_withdrawn_leaves_nothing_owed(tmp_path: Path) -> Non
 
 
 def test_what_was_slower_than_the_nights_before_is_owed_until_a_night_held_it_against_them(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     """No reference was missed. A night that nothing was held against
     does not clear it; tonight's is about to be.
     """
     key = (LAST.partition, LAST.stack, LAST.name)
 
-    def answer(session: str, slower: list[tuple[str, str, str]] | None) -> None:
+    def answer(session, slower):
         records.answer(tmp_path / "set", session, records.NIGHT, "nightly", [], slower=slower)
 
     whole_night(tmp_path)

@@ -2,15 +2,11 @@
 command line, on which nodes, and what both measurements decide.
 """
 
-from __future__ import annotations
-
 import importlib
 import math
-from collections.abc import Sequence
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import polars as pl
 import pytest
@@ -48,37 +44,37 @@ STACKS = ("mpich-spack", "openmpi-spack")
 SLOW = {"stacks": STACKS, "change": by(1.3, "Uniband")}
 
 
-def before(folder: Path) -> str:
+def before(folder):
     """A baseline of five sessions."""
     return ",".join(write_session(folder, number, stacks=STACKS) for number in range(5))
 
 
-def workspace(folder: Path) -> remeasuring.Workspace:
+def workspace(folder):
     return remeasuring.Workspace(folder / "results.db", Store(folder / "dataset"), folder / "again")
 
 
-def confirm(folder: Path, session: Session, minutes: float) -> confirmed_night.NightAnswer:
+def confirm(folder, session, minutes):
     return confirmed_night.confirm(
         session, workspace(folder), minutes, lambda _: None, lambda _: False
     )
 
 
-def said_of(folder: Path, night: str, status: int) -> str:
+def said_of(folder, night, status):
     """What the gate says of a night, as one text."""
     answer = judged(folder, night)
     assert gate_of_night.STATUS[answer.decision] == status
     return "\n".join(answer.lines)
 
 
-def called(folder: Path, baseline: str, *candidates: str) -> list[CalledCase]:
+def called(folder, baseline, *candidates):
     """Cases that an acceptance would measure again."""
     result = accept.decide(Store(folder), baseline, ",".join(candidates))
     return remeasuring.of_metrics(result.candidate, comparison.called(result.judgement))
 
 
 def test_the_newest_case_of_a_metric_is_measured_again_and_a_second_stack_in_its_job_with_it(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     baseline = before(tmp_path)
     where = {"name": "Imb %ppn=1"}
     older, newer = (write_session(tmp_path, number, where=where, **SLOW) for number in (5, 6))
@@ -92,7 +88,7 @@ def test_the_newest_case_of_a_metric_is_measured_again_and_a_second_stack_in_its
     assert (case.session, case.stack, case.name) == (newer, "mpich-spack", "Imb %ppn=1")
 
 
-def test_each_of_the_nodes_that_measured_a_metric_measures_it_again(tmp_path: Path) -> None:
+def test_each_of_the_nodes_that_measured_a_metric_measures_it_again(tmp_path):
     """The newest job of a candidate says nothing of the nodes of another one."""
     baseline = before(tmp_path)
     parts = [
@@ -103,13 +99,11 @@ def test_each_of_the_nodes_that_measured_a_metric_measures_it_again(tmp_path: Pa
     assert sorted(case.on.job for [case] in groups) == [("n1", "n2"), ("n3", "n4")]
 
 
-def case_of(
-    name: str, stack: str = "a", slower: float = 0.1, partition: str = "p", session: str = "s"
-) -> CalledCase:
+def case_of(name, stack="a", slower=0.1, partition="p", session="s"):
     return CalledCase(session, "sys", partition, stack, name, slower)
 
 
-def test_the_worst_cases_that_fit_into_the_budget_are_chosen() -> None:
+def test_the_worst_cases_that_fit_into_the_budget_are_chosen():
     slow = {"A": 0.1, "B": 0.3, "C": math.inf, "D": 0.05}
     cases = [case_of(name, slower=slower) for name, slower in slow.items()]
     for seconds, room, chosen, left in (
@@ -120,7 +114,7 @@ def test_the_worst_cases_that_fit_into_the_budget_are_chosen() -> None:
         assert ["".join(case.name for case in part) for part in parts] == [chosen, left]
 
 
-def test_sessions_hold_the_called_cases_and_no_others() -> None:
+def test_sessions_hold_the_called_cases_and_no_others():
     both = {case_of(name, stack) for stack in ("a", "b") for name in ("X %n=1", "Y")}
     alone = case_of("X %n=1", "c", slower=0.9)
     elsewhere = case_of("Y", "a", partition="q")
@@ -141,14 +135,12 @@ def test_sessions_hold_the_called_cases_and_no_others() -> None:
         ("--repeat=2 --restore-session=x.json --failed", ["--repeat=2"]),
     ],
 )
-def test_how_it_was_measured_stays_and_what_was_selected_does_not(
-    line: str, kept: list[str]
-) -> None:
+def test_how_it_was_measured_stays_and_what_was_selected_does_not(line, kept):
     assert remeasuring.kept_options(f"reframe -r {line}") == kept
 
 
 @pytest.mark.parametrize("line", ["reframe -r 'unclosed", "reframe -r --mode=thorough"])
-def test_a_command_line_nobody_can_read_is_one_sentence(line: str) -> None:
+def test_a_command_line_nobody_can_read_is_one_sentence(line):
     with pytest.raises(BadInput):
         remeasuring.kept_options(line)
 
@@ -162,15 +154,13 @@ def test_a_command_line_nobody_can_read_is_one_sentence(line: str) -> None:
         ("local", ("c1",), []),
     ],
 )
-def test_the_nodes_are_asked_for_by_name_where_that_is_possible(
-    tmp_path: Path, scheduler: str, nodes: tuple[str, ...], asked: list[str]
-) -> None:
+def test_the_nodes_are_asked_for_by_name_where_that_is_possible(tmp_path, scheduler, nodes, asked):
     case = CalledCase("s", "sys", "p", "a", "X", 0.1, confirmations.MeasuredOn(nodes))
     words = remeasuring.words([case], "reframe -r", tmp_path / "report.json", scheduler)
     assert [words[at + 1] for at, word in enumerate(words) if word == "-J"] == asked
 
 
-def test_the_names_fit_themselves_and_nothing_else_in_reframes_own_filter(tmp_path: Path) -> None:
+def test_the_names_fit_themselves_and_nothing_else_in_reframes_own_filter(tmp_path):
     names = ["ImbPointToPoint %fabric=lo %ppn=1", "Odd (a|b) %x=1.5+2 /y@z"]
     [held] = remeasuring.group([case_of(name, "mpich-wheels") for name in names])
     words = remeasuring.words(held, "reframe -c t -r -n Other", tmp_path / "report.json")
@@ -186,9 +176,7 @@ def test_the_names_fit_themselves_and_nothing_else_in_reframes_own_filter(tmp_pa
     assert found == names
 
 
-def test_what_was_measured_otherwise_confirms_nothing(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_what_was_measured_otherwise_confirms_nothing(monkeypatch, tmp_path):
     """The stack was renewed, or it ran on other nodes: the new session is proven, and of
     something else. The night's JUnit file, which ReFrame is told of in the environment, too, is
     not written again.
@@ -196,11 +184,9 @@ def test_what_was_measured_otherwise_confirms_nothing(
     plan = synthetic_session.case("mpich-wheels")
     source = session_of(plan, uuid="first", cmdline="reframe -r")
     case = CalledCase("first", "a", "p", "mpich-wheels", plan["name"], 0.1)
-    stored: dict[str, Session] = {}
+    stored = {}
 
-    def run(
-        words: Sequence[str], log: object, show: object, environ: dict[str, str], *_: object
-    ) -> int:
+    def run(words, log, show, environ, *_):
         assert "RFM_REPORT_JUNIT" not in environ
         [report] = [word.partition("=")[2] for word in words if word.startswith("--report-file=")]
         uuid = f"again-{len(stored)}"
@@ -208,7 +194,7 @@ def test_what_was_measured_otherwise_confirms_nothing(
         Path(report).write_text(encode(stored[uuid]))
         return 1
 
-    def export(store: Store, _: object, ids: Sequence[str]) -> None:
+    def export(store, _, ids):
         dataset.export_session(stored[ids[0]], store.folder)
 
     monkeypatch.setenv("RFM_REPORT_JUNIT", str(tmp_path / "night.xml"))
@@ -229,7 +215,7 @@ def test_what_was_measured_otherwise_confirms_nothing(
         assert (case in found.measured) == (not why) and why in found.left.get(case, "")
 
 
-def test_a_confirming_session_is_no_night_and_means_itself_only(tmp_path: Path) -> None:
+def test_a_confirming_session_is_no_night_and_means_itself_only(tmp_path):
     nights = [write_session(tmp_path, number, labels=NIGHTLY) for number in (0, 1)]
     new = write_session(tmp_path, 2, labels={"run": remeasuring.RUN, CONFIRMS: nights[1]})
     table = selectors.sessions_table(Store(tmp_path).cases("testbed"))
@@ -240,10 +226,10 @@ def test_a_confirming_session_is_no_night_and_means_itself_only(tmp_path: Path) 
         assert selectors.select(own, table) == [new]
 
 
-def night_with_references(folder: Path, more: Sequence[tuple[float, dict[str, Any]]]) -> str:
+def night_with_references(folder, more):
     """A night that missed one reference (at least 90 MB/s) and sessions that measured it again."""
 
-    def session(number: int, value: float, where: dict[str, Any], **options: Any) -> str:
+    def session(number, value, where, **options):
         check = gate("bandwidth", value, 100.0, "MB/s")
         phase = None if check["outcome"] == "pass" else "performance"
         row = {"gates": [check], "result": check["outcome"], "fail_phase": phase, **where}
@@ -262,7 +248,7 @@ def night_with_references(folder: Path, more: Sequence[tuple[float, dict[str, An
     return night
 
 
-def on(nodes: str) -> list[tuple[float, dict[str, Any]]]:
+def on(nodes):
     """Reached again on these nodes."""
     return [(99.0, {"where": {"nodelist": nodes}})]
 
@@ -293,24 +279,20 @@ ELSEWHERE = "not measured again: session 00000003 measured it on"
         ([*on("n3,n4"), (55.0, {}), GOOD], 1, "1 missed (1 seen twice)"),
     ],
 )
-def test_the_gate_holds_against_a_night_what_was_missed_twice(
-    tmp_path: Path, more: list[tuple[float, dict[str, Any]]], status: int, words: str
-) -> None:
+def test_the_gate_holds_against_a_night_what_was_missed_twice(tmp_path, more, status, words):
     night = night_with_references(tmp_path, more)
     assert words in said_of(tmp_path, night, status)
 
 
 @pytest.mark.parametrize(("first", "outcome"), [(55.0, "seen twice"), (99.0, "not measured again")])
-def test_a_withdrawn_session_that_measured_again_first_still_decides(
-    tmp_path: Path, first: float, outcome: str
-) -> None:
+def test_a_withdrawn_session_that_measured_again_first_still_decides(tmp_path, first, outcome):
     """And what it said for the night is none any more."""
     night = night_with_references(tmp_path, [(first, {}), GOOD])
     Store(tmp_path).withdraw("00000003", "a wrong cable")
     assert f"1 missed (1 {outcome})" in said_of(tmp_path, night, 1)
 
 
-def test_a_second_job_that_cannot_be_read_is_not_passed_over(tmp_path: Path) -> None:
+def test_a_second_job_that_cannot_be_read_is_not_passed_over(tmp_path):
     """It was missed twice, and the later job that reached it changes nothing."""
     night = night_with_references(tmp_path, [(55.0, {}), GOOD])
     [first] = tmp_path.glob("cases/*/*/00000003*.parquet")
@@ -324,12 +306,12 @@ def test_a_second_job_that_cannot_be_read_is_not_passed_over(tmp_path: Path) -> 
 
 @pytest.mark.parametrize(("hours", "measured"), [(23, True), (30, False)])
 def test_a_night_longer_than_a_day_is_not_measured_again_and_told_why(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hours: int, measured: bool
-) -> None:
+    tmp_path, monkeypatch, hours, measured
+):
     """No budget is spent on what would confirm nothing."""
-    tried: list[Sequence[CalledCase]] = []
+    tried = []
 
-    def measure_again(cases: Sequence[CalledCase], *_: object) -> Remeasured:
+    def measure_again(cases, *_):
         tried.append(cases)
         return Remeasured(tuple(cases), 30.0, left=dict.fromkeys(cases, "no node is free"))
 
@@ -346,22 +328,22 @@ def test_a_night_longer_than_a_day_is_not_measured_again_and_told_why(
 
 
 def test_a_night_keeps_what_was_slower_than_the_nights_before_unless_it_was_not_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    tmp_path, monkeypatch
+):
     """By the cases' names, for the next plan; nothing is known
     where nothing could be held against them.
     """
     folder = tmp_path / "dataset"
     slow = {"labels": NIGHTLY, "change": by(1.5)}
     write_sessions(folder, 15, labels=NIGHTLY)
-    session: Any = SimpleNamespace(systems=["testbed"], cases=(), started=FIRST)
+    session = SimpleNamespace(systems=["testbed"], cases=(), started=FIRST)
     session.uuid = write_session(folder, 15, **slow)
 
-    def slower(minutes: float) -> int | None:
+    def slower(minutes):
         found = confirm(tmp_path, session, minutes).slower
         return None if found is None else len(found)
 
-    def measured(cases: Sequence[CalledCase], *_: object) -> Remeasured:
+    def measured(cases, *_):
         return Remeasured(tuple(cases), 30.0)
 
     assert slower(0.0) == 1
@@ -378,7 +360,7 @@ def test_a_night_keeps_what_was_slower_than_the_nights_before_unless_it_was_not_
     assert slower(0.0) is None, "of too few repeats nothing is known"
 
 
-def test_accept_says_that_a_night_of_the_candidate_was_measured_again(tmp_path: Path) -> None:
+def test_accept_says_that_a_night_of_the_candidate_was_measured_again(tmp_path):
     """It decides nothing: another decision called it, against other sessions."""
     baseline = before(tmp_path)
     candidate = write_session(tmp_path, 5, **SLOW)
@@ -395,10 +377,8 @@ def test_accept_says_that_a_night_of_the_candidate_was_measured_again(tmp_path: 
     assert both.measured_again == ()
 
 
-def test_a_defect_while_measuring_again_is_a_problem_and_the_night_goes_on(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def broken(*_: object) -> None:
+def test_a_defect_while_measuring_again_is_a_problem_and_the_night_goes_on(monkeypatch, capsys):
+    def broken(*_):
         raise KeyError("stack")
 
     monkeypatch.setattr(confirmed_night, "confirm", broken)
@@ -417,14 +397,14 @@ def test_a_defect_while_measuring_again_is_a_problem_and_the_night_goes_on(
         (0.92147, 0.92149, "is 92.147 % of the line rate, must be at least 92.149 %"),
     ],
 )
-def test_what_misses_a_bound_never_reads_like_it(value: float, lower: float, words: str) -> None:
+def test_what_misses_a_bound_never_reads_like_it(value, lower, words):
     row = {"stack": "s", "fabric": "f", "layer": "physics", "unit": "1", "busy": False}
     row |= {"metric": "PingPong.line_rate_fraction.0004194304", "upper": None}
     row |= {"value": value, "lower": lower}
     assert words in confirmations.MissedReference(row).text
 
 
-def test_bounds_have_no_rounding_errors_here_and_in_reframe() -> None:
+def test_bounds_have_no_rounding_errors_here_and_in_reframe():
     importlib.import_module("reframe_tests.harness.cases.measured_test")
     reference = (1.0, -0.66, 0.01, "1")
     check = references.judge("m", "physics", 0.33992, reference, "1")

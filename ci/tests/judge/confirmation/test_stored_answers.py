@@ -2,41 +2,34 @@
 sessions cannot be read: the report says so, red.
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 
 from mpibench.night.confirmed_night import StoredAnswers, stored_answers
 from mpibench.pages import session as report
 from mpibench.store import dataset, records
-from mpibench.store.sessions import CONFIRMS, Session
+from mpibench.store.sessions import CONFIRMS
 from mpibench.store.store import Store
 from synthetic_session import case, gate, session_of
 
 FIRST = session_of(case(gates=[gate("bandwidth", 50.0, 100.0)]), uuid="first")
 
 
-def again(uuid: str, minutes: int, value: float = 97.0) -> Session:
+def again(uuid, minutes, value=97.0):
     """A session that measured the first one's case again."""
     started = FIRST.info["time_start_unix"] + 60 * minutes
     plan = case(gates=[gate("bandwidth", value, 100.0)])
     return session_of(plan, uuid=uuid, time_start_unix=started, **{CONFIRMS: FIRST.uuid})
 
 
-Kept = Callable[..., StoredAnswers]
-
-
 @pytest.fixture
-def kept(tmp_path: Path) -> Kept:
+def kept(tmp_path):
     """What is said of the first session beside others; ``None``: one
     that cannot be read, an hour after it.
     """
 
-    def ask(first: Session = FIRST, **others: Session | None) -> StoredAnswers:
+    def ask(first=FIRST, **others):
         for uuid, session in {"first": first, **others}.items():
             if session:
                 dataset.export_session(session, tmp_path / "set")
@@ -52,7 +45,7 @@ def kept(tmp_path: Path) -> Kept:
     return ask
 
 
-def test_what_was_measured_again_is_held_beside_the_first(kept: Kept) -> None:
+def test_what_was_measured_again_is_held_beside_the_first(kept):
     assert kept() == StoredAnswers()
     found = kept(second=again("second", 30))
     assert [answer.excused for answer in found.answers] == [True] and not found.unreadable
@@ -60,7 +53,7 @@ def test_what_was_measured_again_is_held_beside_the_first(kept: Kept) -> None:
     assert [answer.excused for answer in found.answers] == [True] and len(found.unreadable) == 1
 
 
-def test_a_session_that_cannot_be_read_is_not_passed_over(kept: Kept, tmp_path: Path) -> None:
+def test_a_session_that_cannot_be_read_is_not_passed_over(kept, tmp_path):
     """It may have been the first that measured the case again,
     and what follows it does not count.
     """
@@ -74,12 +67,12 @@ def test_a_session_that_cannot_be_read_is_not_passed_over(kept: Kept, tmp_path: 
     assert "session lost-one cannot be read" in (tmp_path / "page.md").read_text()
 
 
-def test_where_nothing_was_missed_no_other_session_matters(kept: Kept) -> None:
+def test_where_nothing_was_missed_no_other_session_matters(kept):
     well = session_of(case(gates=[gate("bandwidth", 97.0, 100.0)]), uuid="first")
     assert kept(well, lost=None) == StoredAnswers()
 
 
-def test_a_session_that_was_withdrawn_confirms_nothing(kept: Kept, tmp_path: Path) -> None:
+def test_a_session_that_was_withdrawn_confirms_nothing(kept, tmp_path):
     """As the gate has it: what somebody withdrew decides by being
     the first, and its good value is none.
     """
@@ -90,7 +83,7 @@ def test_a_session_that_was_withdrawn_confirms_nothing(kept: Kept, tmp_path: Pat
     assert not answer.excused and "was withdrawn" in answer.sentence
 
 
-def test_a_session_that_was_not_exported_has_a_report(kept: Kept, tmp_path: Path) -> None:
+def test_a_session_that_was_not_exported_has_a_report(kept, tmp_path):
     """As after a night whose export was refused."""
     kept()
     lone = session_of(case(gates=[gate("bandwidth", 50.0, 100.0)]), uuid="lone")

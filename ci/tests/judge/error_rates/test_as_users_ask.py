@@ -1,15 +1,11 @@
 """Rates are those of users: stored sessions are decided as the engine decides their array."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import numpy as np
 import polars as pl
 import pytest
 
 from mpibench.judge import accept, engine, gate
-from mpibench.judge.engine import Array, RowOutcome, Rows
+from mpibench.judge.engine import RowOutcome
 from mpibench.judge.policy import Policy
 from mpibench.store.quantity_text import slowness_of
 from mpibench.store.store import Store
@@ -28,7 +24,7 @@ LOSSES = {
 }
 
 
-def drawn(kind: str, number: int, loss: str) -> Array:
+def drawn(kind, number, loss):
     """Slowness of 21 nights of the metrics."""
     metrics, nights, slower = LOSSES[loss]
     values = error_rates.made_up(kind).drawn(21, 0, np.random.default_rng(number))
@@ -37,7 +33,7 @@ def drawn(kind: str, number: int, loss: str) -> Array:
     return values
 
 
-def written(folder: Path, values: Array) -> Store:
+def written(folder, values):
     """The same as sessions, one a night."""
     slower = [dict(zip(METRICS, np.exp(night).tolist(), strict=True)) for night in values.T]
     changes = [lambda name, size, _, by=by: by[name, size] for by in slower]
@@ -45,7 +41,7 @@ def written(folder: Path, values: Array) -> Store:
     return Store(folder)
 
 
-def rows() -> Rows:
+def rows():
     """With the margins that a site has without a policy."""
     named = [(BENCHMARKS[benchmark], size) for benchmark, size in METRICS]
     metrics = pl.DataFrame(named, schema=["quantity", "message_bytes"], orient="row")
@@ -57,7 +53,7 @@ def rows() -> Rows:
 
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("kind", ["normal", "t2"])
-def test_the_gate_decides_as_the_engine(kind: str, loss: str, tmp_path: Path) -> None:
+def test_the_gate_decides_as_the_engine(kind, loss, tmp_path):
     values = drawn(kind, 0, loss)
     found = [ask(values, rows()) for ask in (engine.tonight, engine.lasting)]
     called = any(RowOutcome.SLOWER in one.outcome for one in found)
@@ -68,7 +64,7 @@ def test_the_gate_decides_as_the_engine(kind: str, loss: str, tmp_path: Path) ->
 
 @pytest.mark.parametrize("after", [1, 3])
 @pytest.mark.parametrize("loss", [0.0, 0.2])
-def test_accept_decides_as_the_engine(after: int, loss: float, tmp_path: Path) -> None:
+def test_accept_decides_as_the_engine(after, loss, tmp_path):
     values = drawn("normal", after, "nothing")
     values[:, -after:] += np.log1p(loss)
     found = engine.hold(values[:, :-after], values[:, -after:], rows(), np.full(len(METRICS), 0.01))
@@ -82,7 +78,7 @@ def test_accept_decides_as_the_engine(after: int, loss: float, tmp_path: Path) -
     assert (refused, accepted) == (loss > 0, loss == 0)
 
 
-def test_few_sessions_that_are_alike_are_no_certainty() -> None:
+def test_few_sessions_that_are_alike_are_no_certainty():
     """Of three and one the interval has the spread that sessions are known to have (10 %) for two
     of Student's four degrees of freedom, whose 97.5 % are 2.776; and nothing is shown to be equal.
     """

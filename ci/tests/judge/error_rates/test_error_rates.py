@@ -1,9 +1,6 @@
 """``python -m studies.error_rates``: what it draws, counts and prints."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,7 +11,7 @@ from mpibench.judge.engine import RowOutcome
 from studies import error_rates
 
 
-def test_a_rate_is_what_counting_gives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rate_is_what_counting_gives(tmp_path, monkeypatch):
     monkeypatch.setattr(error_rates, "ASKED", (error_rates.nights_called,))
     monkeypatch.setattr(error_rates, "NIGHTS", (15,))
     words = ("--only", "t2", "--draws", "60", "--json", str(tmp_path / "rates.json"))
@@ -34,7 +31,7 @@ def test_a_rate_is_what_counting_gives(tmp_path: Path, monkeypatch: pytest.Monke
     assert f"{round(100 * called / 60, 1):g} [" in (tmp_path / "page.md").read_text()
 
 
-def test_intervals_hold_as_often_as_they_say() -> None:
+def test_intervals_hold_as_often_as_they_say():
     count = 25
     draws = [[1.0] * hits + [0.0] * (count - hits) for hits in range(count + 1)]
     ends = [error_rates.interval(values, median=False) for values in draws]
@@ -47,7 +44,7 @@ def test_intervals_hold_as_often_as_they_say() -> None:
 
 
 @pytest.mark.parametrize("kind", ["t2", "disturbed", "bimodal"])
-def test_nothing_hides_a_doubled_time(kind: str) -> None:
+def test_nothing_hides_a_doubled_time(kind):
     noise = error_rates.made_up(kind)
     for number in range(5):
         found = error_rates.doubled_times(noise, number, np.random.default_rng(number), None)

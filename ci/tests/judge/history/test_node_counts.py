@@ -2,12 +2,7 @@
 only one can have is not missing, and that is said.
 """
 
-from __future__ import annotations
-
-from collections.abc import Mapping
 from functools import partial
-from pathlib import Path
-from typing import Any
 
 import polars as pl
 
@@ -21,9 +16,7 @@ SYSTEM = "testbed"
 TEST = "WholeMachine %fabric=eth1g %nodes=all %ppn=1 %pinning=bunch"
 
 
-def write_night(
-    folder: Path, number: int, nodes: int, slower: Mapping[int, float] | None = None
-) -> str:
+def write_night(folder, number, nodes, slower=None):
     """A session of ``nodes=all`` whose job had so many nodes.
 
     :param slower: factor on the time at a node count.
@@ -31,7 +24,7 @@ def write_night(
     counts = [count for count in (2, 4, 8, 16, 32) if count < nodes] + [nodes]
     places = dict(enumerate(counts))
 
-    def at_count(row: dict[str, Any]) -> dict[str, Any] | None:
+    def at_count(row):
         place = row["message_bytes"]
         if place not in places:
             return None
@@ -59,12 +52,12 @@ def write_night(
     )
 
 
-def compared(folder: Path, first: str, second: str) -> comparison.Judgement:
+def compared(folder, first, second):
     before, after = (Store(folder).select(SYSTEM, one) for one in (first, second))
     return comparison.judge(before, after, policy.load(SYSTEM))
 
 
-def test_nights_are_compared_at_the_counts_both_have(tmp_path: Path) -> None:
+def test_nights_are_compared_at_the_counts_both_have(tmp_path):
     first = write_night(tmp_path, 0, 64)
     second = write_night(tmp_path, 1, 62, slower={8: 3.0, 62: 50.0})
     judged = compared(tmp_path, first, second)
@@ -77,10 +70,10 @@ def test_nights_are_compared_at_the_counts_both_have(tmp_path: Path) -> None:
     assert compared(tmp_path, first, gone).counts()["missing"] == 6
 
 
-def test_each_node_count_of_a_start_is_a_metric_of_its_own(tmp_path: Path) -> None:
+def test_each_node_count_of_a_start_is_a_metric_of_its_own(tmp_path):
     """Also the same number of nodes, asked for and idle."""
 
-    def of_case(row: dict[str, Any], slower: float) -> dict[str, Any]:
+    def of_case(row, slower):
         nodes = row["nodes"] or 64
         named = {"suite": "osu", "message_bytes": None, "variant": f"nodes={nodes}", "ranks": nodes}
         return {**row, **named, "value": row["value"] * (slower if nodes == 4 else 1.0)}
@@ -105,8 +98,8 @@ def test_each_node_count_of_a_start_is_a_metric_of_its_own(tmp_path: Path) -> No
     }
 
 
-def test_given_numbers_of_nodes_are_missing_all_the_same() -> None:
-    def rows(nodes: int, *counts: int) -> pl.DataFrame:
+def test_given_numbers_of_nodes_are_missing_all_the_same():
+    def rows(nodes, *counts):
         named = {name: [None] * len(counts) for name in METRIC}
         asked = {"nodes": [nodes] * len(counts), "benchmark": ["Barrier"] * len(counts)}
         return pl.DataFrame({**named, **asked, "variant": [f"nodes={count}" for count in counts]})
@@ -116,7 +109,7 @@ def test_given_numbers_of_nodes_are_missing_all_the_same() -> None:
     assert missing_metrics(rows(0, 64), rows(64, 2)).height == 1
 
 
-def test_another_number_than_the_night_before_is_said(tmp_path: Path) -> None:
+def test_another_number_than_the_night_before_is_said(tmp_path):
     first, same, fewer = [
         Store(tmp_path).select(SYSTEM, write_night(tmp_path, number, nodes)).cases
         for number, nodes in enumerate((64, 64, 62))

@@ -2,12 +2,8 @@
 pooled with others, and counted in words.
 """
 
-from __future__ import annotations
-
 from datetime import datetime, timedelta, timezone
 from functools import partial
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +11,7 @@ import pytest
 from mpibench.judge import accept, comparison, history, pairing
 from mpibench.judge.accept import ACCEPTED, REFUSED, AcceptanceOptions
 from mpibench.judge.comparison import INCONCLUSIVE
-from mpibench.judge.history import NO_HISTORY, Past, find_history
+from mpibench.judge.history import NO_HISTORY, find_history
 from mpibench.judge.policy import Policy
 from mpibench.store.store import Store
 from refusals import refused_as
@@ -28,25 +24,25 @@ NIGHTS = 8
 write_nights = partial(write_sessions, noise=0.004)
 
 
-def find(folder: Path, **options: Any) -> Past:
+def find(folder, **options):
     """The history of the newest session."""
     newest = Store(folder).select("testbed", "latest")
     return find_history(Store(folder), "testbed", newest.cases, Policy(), **options)
 
 
-def not_used(past: Past) -> dict[str, int]:
+def not_used(past):
     return {row.why: row.sessions for row in past.strata[0].left_out}
 
 
-def decide(folder: Path, baseline: str = "latest~1", **options: Any) -> accept.Acceptance:
+def decide(folder, baseline="latest~1", **options):
     return accept.decide(Store(folder), baseline, "latest", AcceptanceOptions(**options))
 
 
-def units(found: accept.Acceptance) -> set[str]:
+def units(found):
     return set(found.judgement.metrics["units"])
 
 
-def test_a_baseline_of_one_session_has_the_sessions_before_it(tmp_path: Path) -> None:
+def test_a_baseline_of_one_session_has_the_sessions_before_it(tmp_path):
     write_nights(tmp_path, [1.0] * NIGHTS + [1.04])
     found = decide(tmp_path)
     assert units(found) == {comparison.SESSIONS}
@@ -85,9 +81,7 @@ def test_a_baseline_of_one_session_has_the_sessions_before_it(tmp_path: Path) ->
         ({"started": FIRST + timedelta(days=100)}, "that started later"),
     ],
 )
-def test_what_was_measured_otherwise_is_another_history(
-    tmp_path: Path, other: dict[str, Any], why: str
-) -> None:
+def test_what_was_measured_otherwise_is_another_history(tmp_path, other, why):
     write_nights(tmp_path, NIGHTS)
     write_session(tmp_path, 40, **{"night": 1, **other, "change": by(3.0)})
     last = write_session(tmp_path, NIGHTS)
@@ -97,7 +91,7 @@ def test_what_was_measured_otherwise_is_another_history(
     assert len(found.strata[0].sessions) == NIGHTS == found.values["session"].n_unique()
 
 
-def test_another_fabric_pinning_or_stack_is_not_looked_at(tmp_path: Path) -> None:
+def test_another_fabric_pinning_or_stack_is_not_looked_at(tmp_path):
     for number, other in enumerate(({"fabric": "shm"}, {"pinning": "x"}, {"stack": "b"})):
         write_session(tmp_path, number, where=other)
     write_session(tmp_path, 99)
@@ -105,9 +99,7 @@ def test_another_fabric_pinning_or_stack_is_not_looked_at(tmp_path: Path) -> Non
     assert stratum.count == 1 and not stratum.left_out
 
 
-def test_a_long_history_ends_with_the_newest_unless_a_selector_says_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_long_history_ends_with_the_newest_unless_a_selector_says_so(tmp_path, monkeypatch):
     monkeypatch.setattr(history, "MOST_SESSIONS", 10)
     write_nights(tmp_path, 15, sizes=SIZES[:2])
     assert not_used(find(tmp_path)) == {history.OLDER: 4}
@@ -116,7 +108,7 @@ def test_a_long_history_ends_with_the_newest_unless_a_selector_says_so(
         find(tmp_path, selector="20200101:20200102")
 
 
-def test_a_baseline_unlike_its_history_is_not_held_against_it(tmp_path: Path) -> None:
+def test_a_baseline_unlike_its_history_is_not_held_against_it(tmp_path):
     """The last night before the upgrade was slower already: the upgrade is not refused for that."""
     write_nights(tmp_path, [1.0] * NIGHTS + [1.1] * 2)
     found = decide(tmp_path)
@@ -125,7 +117,7 @@ def test_a_baseline_unlike_its_history_is_not_held_against_it(tmp_path: Path) ->
     assert any(one.startswith("the baseline differs from its history") for one in found.notes)
 
 
-def test_a_damaged_session_of_long_ago_stops_nobody(tmp_path: Path) -> None:
+def test_a_damaged_session_of_long_ago_stops_nobody(tmp_path):
     write_nights(tmp_path, NIGHTS)
     write_session(tmp_path, 50, night=2, edit=lambda row: {**row, "value": float("nan")})
     write_session(tmp_path, 99)
@@ -134,7 +126,7 @@ def test_a_damaged_session_of_long_ago_stops_nobody(tmp_path: Path) -> None:
     assert any("is not used as history" in one and "nan" in one for one in found.sentences())
 
 
-def test_renamed_stacks_keep_their_history(tmp_path: Path) -> None:
+def test_renamed_stacks_keep_their_history(tmp_path):
     write_nights(tmp_path, NIGHTS, stacks=("old-name",))
     write_session(tmp_path, 99, stacks=("new-name",))
     found = decide(tmp_path, rename={"old-name": "new-name"})
@@ -142,8 +134,8 @@ def test_renamed_stacks_keep_their_history(tmp_path: Path) -> None:
 
 
 def test_two_sessions_are_compared_with_the_history_of_the_first_on_the_same_nodes(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     write_nights(tmp_path, NIGHTS)
     write_nights(tmp_path, 2, first=20, night=1, where={"nodelist": "n3,n4"})
     write_session(tmp_path, 99)
@@ -158,8 +150,8 @@ def test_two_sessions_are_compared_with_the_history_of_the_first_on_the_same_nod
         pairing.pair(Store(tmp_path), "latest", "stack", "a", "b", history="none")
 
 
-def test_constant_values_and_zeros_in_a_history_are_no_certainty(tmp_path: Path) -> None:
-    def zero(row: dict[str, Any]) -> dict[str, Any]:
+def test_constant_values_and_zeros_in_a_history_are_no_certainty(tmp_path):
+    def zero(row):
         dead = (row["benchmark"], row["message_bytes"]) == ("Uniband", 4096)
         return {**row, "value": 0.0} if dead else row
 
@@ -173,7 +165,7 @@ def test_constant_values_and_zeros_in_a_history_are_no_certainty(tmp_path: Path)
     assert decide(tmp_path).decision == REFUSED
 
 
-def test_what_is_measured_on_no_fabric_is_judged_as_what_is(tmp_path: Path) -> None:
+def test_what_is_measured_on_no_fabric_is_judged_as_what_is(tmp_path):
     """The memory of a node, say: the same values give the same
     answer, and no sentence names a fabric.
     """
@@ -189,7 +181,7 @@ def test_what_is_measured_on_no_fabric_is_judged_as_what_is(tmp_path: Path) -> N
     assert [one.replace(", eth1g", "") for one in on.notes] == list(off.notes) != []
 
 
-def write_unsteady(folder: Path, spread: float, **options: Any) -> None:
+def write_unsteady(folder, spread, **options):
     """Nights that differ in what all of their metrics share."""
     drawn = np.random.default_rng(300).standard_normal(NIGHTS + 1)
     write_sessions(folder, np.exp(spread * drawn).tolist(), **options)
@@ -199,7 +191,7 @@ def write_unsteady(folder: Path, spread: float, **options: Any) -> None:
 HISTORY = "20260101:20260113"
 
 
-def test_a_history_that_is_too_wild_says_how_many_sessions_would_decide(tmp_path: Path) -> None:
+def test_a_history_that_is_too_wild_says_how_many_sessions_would_decide(tmp_path):
     write_unsteady(tmp_path, spread=0.03)
     found = decide(tmp_path, HISTORY)
     needed = found.judgement.metrics["needed"].drop_nulls()
@@ -207,14 +199,14 @@ def test_a_history_that_is_too_wild_says_how_many_sessions_would_decide(tmp_path
     assert len(needed) and needed.is_between(2, 20).all()
 
 
-def test_two_stacks_are_no_history_of_one_another(tmp_path: Path) -> None:
+def test_two_stacks_are_no_history_of_one_another(tmp_path):
     write_unsteady(tmp_path, spread=0.002)
     sides = [Store(tmp_path).select("testbed", one) for one in (HISTORY, "latest")]
     judgement = comparison.judge(*sides, Policy(), asked=comparison.Question.SIDES)
     assert set(judgement.metrics["units"]) == {comparison.REPEATS}
 
 
-def test_sessions_of_several_versions_or_depths_are_no_history(tmp_path: Path) -> None:
+def test_sessions_of_several_versions_or_depths_are_no_history(tmp_path):
     write_unsteady(tmp_path, spread=0.002, condition={"depth": "nightly"})
     write_session(tmp_path, 2, condition={"depth": "smoke"}, mpi_version="4.1.6")
     found = decide(tmp_path, HISTORY)

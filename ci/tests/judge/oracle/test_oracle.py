@@ -7,15 +7,12 @@ of ``commands.yaml`` with its exit status, what it printed and the files it wrot
 say in the commit which changed and why.
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 import os
 import re
 import shutil
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
@@ -25,7 +22,7 @@ from mpibench import answers, cli
 from reframe_tests.harness.stacks import metadata
 
 DATA = Path(__file__).parents[2] / "data" / "oracle"
-COMMANDS: dict[str, str] = yaml.safe_load((DATA / "commands.yaml").read_text())
+COMMANDS = yaml.safe_load((DATA / "commands.yaml").read_text())
 FREEZE = os.environ.get("MPIBENCH_FREEZE") == "yes"
 #: Files that commands write and programs read; pages are compared by eye.
 READ_BY_PROGRAMS = (".json", ".xml", ".diff", ".lua", ".yaml")
@@ -44,18 +41,18 @@ MERGED = "of each"
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def place(tmp_path_factory):
     folder = tmp_path_factory.mktemp("oracle")
     shutil.copytree(DATA / "dataset", folder / "dataset")
     (folder / "maps.db").write_bytes(gzip.decompress((DATA / "maps.db.gz").read_bytes()))
     return folder
 
 
-def _merged(rows: list[Any]) -> list[Any]:
+def _merged(rows):
     """Records that differ in one field only from those before them,
     as one with all values of that field.
     """
-    merged: list[Any] = []
+    merged = []
     for row in rows:
         *_, last = merged or [None]
         unlike = (
@@ -75,7 +72,7 @@ def _merged(rows: list[Any]) -> list[Any]:
     return merged
 
 
-def _lines(text: str, place: Path) -> list[str]:
+def _lines(text, place):
     """An answer as it is compared: of JSON a line for each key and for each row of a list, of
     JUnit's XML one for each case; rows and cases that differ in one field, or in their name, are
     one line with all of these.
@@ -83,7 +80,7 @@ def _lines(text: str, place: Path) -> list[str]:
     if text.lstrip()[:1] in ("{", "["):
         # as any processor adds them up
         whole = json.loads(text, parse_float=lambda digits: float(f"{float(digits):.6g}"))
-        rows: list[Any] = []
+        rows = []
         for key, value in whole.items() if isinstance(whole, dict) else enumerate(whole):
             rows += (
                 [{key: row} for row in _merged(value)]
@@ -104,9 +101,7 @@ def _lines(text: str, place: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_an_answer_is_as_it_was(
-    place: Path, name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_answer_is_as_it_was(place, name, monkeypatch, capsys):
     # Which stacks a developer has, and where he is, is no part of an answer.
     monkeypatch.setattr(metadata, "files", lambda *_: [])
     for variable in ("RFM_SYSTEM", "RFM_CONFIG_FILES", "MPIBENCH_SITES"):
@@ -123,7 +118,7 @@ def test_an_answer_is_as_it_was(
             )
     files = sorted(path for path in place.glob(f"{name}*/**/*") if path.suffix in READ_BY_PROGRAMS)
     files += sorted(path for path in place.glob(f"{name}.*") if path.suffix in READ_BY_PROGRAMS)
-    found: dict[str, Any] = {
+    found = {
         "command": COMMANDS[name],
         "status": status,
         "printed": _lines(printed.out, place),

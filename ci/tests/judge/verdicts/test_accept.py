@@ -1,10 +1,7 @@
 """Acceptance: the decision, the exit status, and a record that holds what it should."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
-from typing import Any
 from xml.etree import ElementTree
 
 import msgspec
@@ -18,7 +15,6 @@ from refusals import refused_as
 from synthetic_session import gate as reference_gate
 from synthetic_verdicts import (
     SIZES,
-    Said,
     ask,
     by,
     write_before,
@@ -29,26 +25,26 @@ from synthetic_verdicts import (
 SIDES = ("baseline", "candidate")
 
 
-def run(folder: Path, *words: str, baseline: str = "latest~1", candidate: str = "latest") -> Said:
+def run(folder, *words, baseline="latest~1", candidate="latest"):
     sides = f"--baseline {baseline} --candidate {candidate} --out {folder / 'out'}"
     return ask(folder, f"accept {sides}", *words)
 
 
-def record(folder: Path) -> dict:
+def record(folder):
     data = json.loads((folder / "out" / "accept.json").read_text())
     msgspec.convert(data, answers.Accept)
     return data
 
 
-def junit(folder: Path) -> ElementTree.Element:
+def junit(folder):
     return ElementTree.parse(folder / "out" / "accept.xml").getroot()
 
 
-def page(folder: Path) -> str:
+def page(folder):
     return (folder / "out" / "accept.html").read_text()
 
 
-def test_the_same_machine_is_accepted_and_five_percent_refused(tmp_path: Path) -> None:
+def test_the_same_machine_is_accepted_and_five_percent_refused(tmp_path):
     """Noise of the mini-cluster's eth1g at large messages (under 1 %), with five nights before."""
     write_before(tmp_path, noise=0.006)
     write_sessions(tmp_path, 2, noise=0.006)
@@ -71,7 +67,7 @@ OF_B = by(1.3, stack="b")
 AB = {"stacks": ("a", "b")}
 
 
-def test_what_refuses_comes_before_what_is_open(tmp_path: Path) -> None:
+def test_what_refuses_comes_before_what_is_open(tmp_path):
     """One stack has too few repeats for a verdict, and the other is 30 % slower."""
     few = {"edit": lambda row: row if row["stack"] == "b" or row["repeat"] == 1 else None}
     write_before(tmp_path, **AB)
@@ -88,7 +84,7 @@ def test_what_refuses_comes_before_what_is_open(tmp_path: Path) -> None:
     assert "nan" not in page(tmp_path).replace("nanosecond", "")
 
 
-def test_the_record_says_what_changed_and_signs_the_values(tmp_path: Path) -> None:
+def test_the_record_says_what_changed_and_signs_the_values(tmp_path):
     write_before(tmp_path)
     for number, text in enumerate(("aa", "bb")):
         condition = {
@@ -128,7 +124,7 @@ def test_the_record_says_what_changed_and_signs_the_values(tmp_path: Path) -> No
     assert record(tmp_path)["candidate"]["values_sha256"] == signed[-1]
 
 
-def test_junit_has_a_failure_per_regressed_or_missing_metric(tmp_path: Path) -> None:
+def test_junit_has_a_failure_per_regressed_or_missing_metric(tmp_path):
     """Of which what is slower is to be measured again."""
     write_before(tmp_path)
     write_session(tmp_path, 0)
@@ -150,7 +146,7 @@ def test_junit_has_a_failure_per_regressed_or_missing_metric(tmp_path: Path) -> 
     assert slow["slower"] == pytest.approx(0.3, abs=0.02)
 
 
-def test_sides_that_cannot_be_compared_are_one_sentence(tmp_path: Path) -> None:
+def test_sides_that_cannot_be_compared_are_one_sentence(tmp_path):
     """With several systems in the dataset the candidate's session says which is meant."""
     assert run(tmp_path / "nowhere").status == 2
     before, ours = (write_session(tmp_path, number) for number in range(2))
@@ -164,7 +160,7 @@ def test_sides_that_cannot_be_compared_are_one_sentence(tmp_path: Path) -> None:
     assert record(tmp_path)["system"] == "testbed"
 
 
-def test_a_side_without_values_that_can_be_held_is_refused(tmp_path: Path) -> None:
+def test_a_side_without_values_that_can_be_held_is_refused(tmp_path):
     """Its file of values holds none, is gone, or is of another stack; or nobody knows how it was
     measured.
     """
@@ -186,7 +182,7 @@ def test_a_side_without_values_that_can_be_held_is_refused(tmp_path: Path) -> No
             accept.decide(Store(tmp_path), before, "latest")
 
 
-def contradicted(number: int, **changes: Any) -> dict[str, Any]:
+def contradicted(number, **changes):
     """A case that measured over the wrong network, as one of several of a session."""
     wrong = {
         "evidence": "contradicted",
@@ -207,9 +203,7 @@ def contradicted(number: int, **changes: Any) -> dict[str, Any]:
         {"evidence": None},
     ],
 )
-def test_a_candidate_with_unproven_cases_is_refused_whatever_the_others_say(
-    tmp_path: Path, case: dict[str, Any]
-) -> None:
+def test_a_candidate_with_unproven_cases_is_refused_whatever_the_others_say(tmp_path, case):
     """What may be allowed; but then it is not accepted, and a regression is still refused."""
     write_before(tmp_path)
     write_session(tmp_path, 0)
@@ -229,8 +223,8 @@ def test_a_candidate_with_unproven_cases_is_refused_whatever_the_others_say(
 
 
 def test_a_candidate_that_proves_nothing_is_refused_with_a_record_that_no_colour_breaks(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     write_session(tmp_path, 0)
     said = "it said: \x1b[31mfatal\x1b[0m \x01error <&>"
     write_session(tmp_path, 1, where=contradicted(1, sentences=[], reason=said))
@@ -244,7 +238,7 @@ def test_a_candidate_that_proves_nothing_is_refused_with_a_record_that_no_colour
         assert not {"\x1b", "\x01"} & set((tmp_path / "out" / name).read_text())
 
 
-def test_skipped_repeated_and_placement_cases_owe_no_proof(tmp_path: Path) -> None:
+def test_skipped_repeated_and_placement_cases_owe_no_proof(tmp_path):
     """Nor is the candidate held to what the baseline could not prove, which the headline says."""
     write_before(tmp_path)
     write_session(tmp_path, 0, where=[{}, contradicted(2, pinning="scatter")])
@@ -262,9 +256,7 @@ def test_skipped_repeated_and_placement_cases_owe_no_proof(tmp_path: Path) -> No
     assert found["headline"].startswith(said)
 
 
-def test_an_earlier_record_is_kept_and_never_taken_for_todays(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_earlier_record_is_kept_and_never_taken_for_todays(tmp_path, monkeypatch):
     """Also where that of today cannot be written, of which no half is left."""
     write_before(tmp_path)
     write_sessions(tmp_path, 2)
@@ -277,7 +269,7 @@ def test_an_earlier_record_is_kept_and_never_taken_for_todays(
     assert (kept / "accept.html").read_text() == signed
     write = Path.write_text
 
-    def fail(path: Path, *words: Any, **options: Any) -> int:
+    def fail(path, *words, **options):
         if "accept.html" in path.name:
             raise OSError(28, "No space left on device")
         return write(path, *words, **options)
@@ -291,7 +283,7 @@ def test_an_earlier_record_is_kept_and_never_taken_for_todays(
     assert len(list((out / "earlier").iterdir())) == 2
 
 
-def of_reference(value: float) -> dict[str, Any]:
+def of_reference(value):
     return {
         "gates": [reference_gate("Uniband.line_rate_fraction.4194304", value, 0.5, "1", "physics")]
     }
@@ -299,8 +291,8 @@ def of_reference(value: float) -> dict[str, Any]:
 
 @pytest.mark.parametrize(("before", "status"), [(0.9, 1), (0.2, 0)])
 def test_a_reference_that_the_baseline_reached_and_the_candidate_missed_refuses(
-    tmp_path: Path, before: float, status: int
-) -> None:
+    tmp_path, before, status
+):
     """Whatever the curves leave open. What the baseline missed the candidate is not held to; but
     the headline says it, and that the machine was busy.
     """
@@ -316,7 +308,7 @@ def test_a_reference_that_the_baseline_reached_and_the_candidate_missed_refuses(
     assert " and missed 1 reference; the candidate: in 1 of 1 case ranks often lost" in headline
 
 
-def test_what_was_left_out_is_said_in_every_form(tmp_path: Path) -> None:
+def test_what_was_left_out_is_said_in_every_form(tmp_path):
     """The slow half is left out by --where: accepted is a part,
     which headline, record and JUnit say.
     """
@@ -333,7 +325,7 @@ def test_what_was_left_out_is_said_in_every_form(tmp_path: Path) -> None:
         assert said in (tmp_path / "out" / name).read_text()
 
 
-def test_unlike_levels_are_said_instead_of_a_hundred_absences(tmp_path: Path) -> None:
+def test_unlike_levels_are_said_instead_of_a_hundred_absences(tmp_path):
     many = {f"Call{number}": "t_avg_us" for number in range(20)}
     write_session(tmp_path, 0, condition={"depth": "nightly"}, benchmarks=many)
     write_session(tmp_path, 1, condition={"depth": "smoke"}, benchmarks={"Call0": "t_avg_us"})

@@ -1,11 +1,7 @@
 """Comparisons: the winner, ties, unequal conditions refused by name, and the page."""
 
-from __future__ import annotations
-
 import json
 import re
-from pathlib import Path
-from typing import Any
 
 import polars as pl
 import pytest
@@ -22,33 +18,33 @@ STACKS = ("openmpi-spack", "mpich-spack")
 AB = ("a", "b")
 
 
-def mpich_faster_when_large(benchmark: str, size: int, stack: str) -> float:
+def mpich_faster_when_large(benchmark, size, stack):
     return 0.8 if stack == "mpich-spack" and size >= 65536 else 1.0
 
 
-def show(folder: Path, *words: str, status: int = 0) -> list[str]:
+def show(folder, *words, status=0):
     """Lines the command prints."""
     said = ask(folder, f"compare --out {folder / 'compare.html'}", *words)
     assert said.status == status
     return said.out.splitlines()
 
 
-def of_stack(name: str, **condition: Any) -> dict[str, Any]:
+def of_stack(name, **condition):
     return {"stack": name, "condition": json.dumps({"transport": "tcp", **condition})}
 
 
-def paired(folder: Path, *sides: str, by: str = "stack", **options: Any) -> pairing.Comparison:
+def paired(folder, *sides, by="stack", **options):
     """Two sides, by default stacks a and b of the newest session."""
     return pairing.pair(Store(folder), "latest", by, *(sides or AB), **options)
 
 
-def of_conditions(folder: Path, **conditions: dict[str, Any]) -> pairing.Comparison:
+def of_conditions(folder, **conditions):
     """Stacks a and b that were measured so."""
     write_session(folder, 0, where=[of_stack(name, **how) for name, how in conditions.items()])
     return paired(folder)
 
 
-def test_winner_and_tie(tmp_path: Path) -> None:
+def test_winner_and_tie(tmp_path):
     write_session(tmp_path, 0, stacks=STACKS, change=mpich_faster_when_large)
     result = paired(tmp_path, *STACKS)
     assert list(dict.fromkeys(result.bands["band"])) == ["small", "medium", "large"]
@@ -78,8 +74,8 @@ GOOD = {"optimisation": "-O3", "debugging": "no", "checks": "yes"}
     ],
 )
 def test_a_library_that_is_compiled_badly_or_otherwise_is_never_compared_in_silence(
-    tmp_path: Path, compiled: dict[str, str], trouble: str, built: str
-) -> None:
+    tmp_path, compiled, trouble, built
+):
     how = {
         name: {"stack": name, "mpi": name, "compiled": each, "built": {"MPI": name}}
         for name, each in (("a", GOOD), ("b", compiled))
@@ -89,7 +85,7 @@ def test_a_library_that_is_compiled_badly_or_otherwise_is_never_compared_in_sile
     assert built in " ".join(result.built)
 
 
-def test_each_pair_of_stacks_says_what_their_locks_differ_in(tmp_path: Path) -> None:
+def test_each_pair_of_stacks_says_what_their_locks_differ_in(tmp_path):
     """One thing, nothing, several; what an MPI links follows from its
     netmod, and of another MPI is no difference.
     """
@@ -115,7 +111,7 @@ def test_each_pair_of_stacks_says_what_their_locks_differ_in(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("changed", [True, False])
-def test_a_program_of_one_lock_with_other_bytes_is_said(tmp_path: Path, changed: bool) -> None:
+def test_a_program_of_one_lock_with_other_bytes_is_said(tmp_path, changed):
     """As one from an unsigned build cache, which somebody changed there with all its checksums."""
     built = {"MPI": "openmpi@4.1.4", "osu version": "7.5.2"}
     for night, digest in enumerate(("aa", "bb" if changed else "aa")):
@@ -128,7 +124,7 @@ def test_a_program_of_one_lock_with_other_bytes_is_said(tmp_path: Path, changed:
     assert said == others and len(said) == changed
 
 
-def test_benchmarks_of_one_name_are_distinguished(tmp_path: Path) -> None:
+def test_benchmarks_of_one_name_are_distinguished(tmp_path):
     """IMB and OSU both have an Allgather, and it runs on any number of ranks."""
     write_session(tmp_path, 0, stacks=STACKS, benchmarks={"Allgather": "t_avg_us"}, sizes=(8,))
     [path] = tmp_path.glob("samples/*/*/*.parquet")
@@ -144,10 +140,10 @@ def test_benchmarks_of_one_name_are_distinguished(tmp_path: Path) -> None:
     ]
 
 
-def test_what_is_not_compared_is_said_and_what_is_stored_forges_no_line(tmp_path: Path) -> None:
+def test_what_is_not_compared_is_said_and_what_is_stored_forges_no_line(tmp_path):
     hostile = "evil\x1b[2J\r\nPASS: all is well"
 
-    def edit(row: dict[str, Any]) -> dict[str, Any] | None:
+    def edit(row):
         if row["stack"] == "b" and row["benchmark"] == "Uniband":
             if row["message_bytes"] == 1048576:
                 return {**row, "value": 0.0}
@@ -164,7 +160,7 @@ def test_what_is_not_compared_is_said_and_what_is_stored_forges_no_line(tmp_path
     assert re.search("not compared: 1 metric that only evil.*PASS: all is well has", text)
 
 
-def broken(stack: str) -> dict[str, object]:
+def broken(stack):
     """A case of a stack beside others, which missed its line rate while the machine was busy."""
     return {
         **of_stack(stack, lost_cores=True),
@@ -176,7 +172,7 @@ def broken(stack: str) -> dict[str, object]:
     }
 
 
-def test_no_winner_without_the_failures_and_the_load_of_its_session(tmp_path: Path) -> None:
+def test_no_winner_without_the_failures_and_the_load_of_its_session(tmp_path):
     """In text, for programs and on the page, before who wins; whatever side it is of."""
     unproven = {"stack": "a", "pinning": "scatter", "result": "fail", "evidence": "missing"}
     write_session(tmp_path, 0, where=[{"stack": "a"}, {"stack": "b"}, unproven, broken("b")])
@@ -206,12 +202,10 @@ def test_no_winner_without_the_failures_and_the_load_of_its_session(tmp_path: Pa
 
 
 @pytest.mark.parametrize("gone", [None, 0.0])
-def test_who_is_faster_does_not_depend_on_who_is_named_first(
-    tmp_path: Path, gone: float | None
-) -> None:
+def test_who_is_faster_does_not_depend_on_who_is_named_first(tmp_path, gone):
     """Whatever only one has, or what is zero on one side, is said with either order."""
 
-    def edit(row: dict[str, Any]) -> dict[str, Any] | None:
+    def edit(row):
         lost = row["stack"] == "a" and row["benchmark"] == "Uniband"
         return {**row, "value": gone} if lost and gone is not None else None if lost else row
 
@@ -222,14 +216,14 @@ def test_who_is_faster_does_not_depend_on_who_is_named_first(
     assert any(line.startswith(start) and line.endswith(end) for line in one.troubles)
 
 
-def faster(benchmark: str, size: int, stack: str) -> float:
+def faster(benchmark, size, stack):
     """How many times the time of other stacks."""
     of_c = 0.5 if size < 4096 else 2.0
     of_e = 0.5 if benchmark == "PingPong" or size < 4096 else 2.0
     return {"b": 1 / 2.5, "c": of_c, "e": of_e}.get(stack, 1.0)
 
 
-def test_a_comparison_opens_with_who_is_how_many_times_faster_where(tmp_path: Path) -> None:
+def test_a_comparison_opens_with_who_is_how_many_times_faster_where(tmp_path):
     """By fabric; where it is mixed, for which messages each is, or in how many comparisons."""
     places = [{"fabric": "eth1g"}, {"fabric": "shm"}]
     write_session(tmp_path, 0, stacks=tuple("abcde"), where=places, change=faster)
@@ -246,7 +240,7 @@ def test_a_comparison_opens_with_who_is_how_many_times_faster_where(tmp_path: Pa
     assert ";" not in paired(tmp_path, "eth1g", "shm", by="fabric").finding
 
 
-def test_a_mean_is_ahead_where_its_interval_clears_one() -> None:
+def test_a_mean_is_ahead_where_its_interval_clears_one():
     """One clear win among ties is none of the whole; the sides may be exchanged."""
     rows = {
         "ahead": ["a", "a", "b"],
@@ -262,7 +256,7 @@ def test_a_mean_is_ahead_where_its_interval_clears_one() -> None:
     assert comparison.mean_text(unknown, "a", "b") == ""
 
 
-def test_one_repeat_a_side_wins_nothing(tmp_path: Path) -> None:
+def test_one_repeat_a_side_wins_nothing(tmp_path):
     write_session(tmp_path, 0, stacks=STACKS, change=mpich_faster_when_large, repeats=1)
     assert set(paired(tmp_path, *STACKS).bands["winner"]) == {pairing.UNKNOWN}
     for sides in (STACKS, ()):
@@ -276,9 +270,7 @@ def test_one_repeat_a_side_wins_nothing(tmp_path: Path) -> None:
         ({"suites": {"imb": {"version": "2021.3"}}}, {}, "suites"),
     ],
 )
-def test_unequal_conditions_are_refused_by_name(
-    tmp_path: Path, first: dict[str, Any], second: dict[str, Any], what: str
-) -> None:
+def test_unequal_conditions_are_refused_by_name(tmp_path, first, second, what):
     """Of two sides and of all pairs, until they are allowed."""
     write_session(tmp_path, 0, where=[of_stack("a", **first), of_stack("b", **second)])
     with refused_as("not-comparable", match=f"measured under different conditions: {what} of"):
@@ -290,14 +282,14 @@ def test_unequal_conditions_are_refused_by_name(
         assert not isinstance(allowed, str) and allowed.unequal[0].startswith(what)
 
 
-def test_stacks_on_other_nodes_are_to_be_measured_in_one_job(tmp_path: Path) -> None:
+def test_stacks_on_other_nodes_are_to_be_measured_in_one_job(tmp_path):
     nodes = {"a": "n1,n2", "b": "n1,n3"}
     write_session(tmp_path, 0, where=[{"stack": s, "nodelist": n} for s, n in nodes.items()])
     with refused_as("not-comparable", match=r"\(-p a -S paired_stack=b\)"):
         paired(tmp_path)
 
 
-def test_programs_of_what_one_side_did_not_run_are_not_compared(tmp_path: Path) -> None:
+def test_programs_of_what_one_side_did_not_run_are_not_compared(tmp_path):
     """A stack without IMB and one with it share what both can measure."""
     mpi4py = {"mpi4py": {"version": "4.1.2"}}
     both = {"imb": {"version": "2021.11"}, **mpi4py}
@@ -308,7 +300,7 @@ def test_programs_of_what_one_side_did_not_run_are_not_compared(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("words", ["a nosuch", "a b --by colour", "a a", "a b --allow it"])
-def test_bad_input(tmp_path: Path, words: str) -> None:
+def test_bad_input(tmp_path, words):
     write_session(tmp_path, 0, stacks=AB)
     show(tmp_path, *words.split(), status=2)
 
@@ -340,16 +332,14 @@ SAME = ["only the MPI differs"]
         ({"programs": {}}, []),
     ],
 )
-def test_that_programs_were_built_otherwise_or_are_the_same_files_is_said(
-    tmp_path: Path, of_b: dict[str, Any], said: list[str]
-) -> None:
+def test_that_programs_were_built_otherwise_or_are_the_same_files_is_said(tmp_path, of_b, said):
     """One compiler has two names; the library of another MPI is another one, of course."""
     built = of_conditions(tmp_path, a=OF_A, b={"suites": {"imb": {}}, **of_b}).built
     for sentence, words in zip(built, said, strict=True):
         assert words in sentence
 
 
-def test_the_command_writes_a_page_with_charts_and_maps(tmp_path: Path) -> None:
+def test_the_command_writes_a_page_with_charts_and_maps(tmp_path):
     many = dict.fromkeys(("Allreduce", "Bcast", "Alltoall", "Reduce"), "t_avg_us")
     places = [{}, {"pinning": "scatter"}]
     three = (*STACKS, "third-spack")

@@ -2,11 +2,8 @@
 forgotten: from stored sessions to the gate's decision.
 """
 
-from __future__ import annotations
-
 from datetime import date
 from functools import partial
-from pathlib import Path
 
 import pytest
 
@@ -15,7 +12,7 @@ from mpibench.judge import policy as verdict_policy
 from mpibench.judge.policy import AcceptedLevel, Policy
 from mpibench.store.sessions import CONFIRMS
 from mpibench.store.store import Store
-from synthetic_verdicts import NIGHTLY, Change, by, judged, write_sessions
+from synthetic_verdicts import NIGHTLY, by, judged, write_sessions
 
 #: Nights with 1 % noise.
 write = partial(write_sessions, noise=0.01, labels=NIGHTLY, repeats=3)
@@ -23,7 +20,7 @@ write = partial(write_sessions, noise=0.01, labels=NIGHTLY, repeats=3)
 TWO_SIZES = {"sizes": (8, 65536)}
 
 
-def accepted(folder: Path, baseline: int, candidates: int = 1) -> accept.Acceptance:
+def accepted(folder, baseline, candidates=1):
     """The newest sessions as candidates, against those before."""
     names = [f"latest~{back}" for back in range(candidates + baseline)]
     sides = ",".join(names[candidates:]), ",".join(names[:candidates])
@@ -40,7 +37,7 @@ def accepted(folder: Path, baseline: int, candidates: int = 1) -> accept.Accepta
     ],
     ids=["a doubled night after a glitch", "a loss of 0.5 % a night", "of 10 %", "after a bad one"],
 )
-def test_a_loss_is_red_whatever_was_before(tmp_path: Path, changes: list[float | Change]) -> None:
+def test_a_loss_is_red_whatever_was_before(tmp_path, changes):
     write(tmp_path, changes)
     answer = judged(tmp_path)
     assert answer.decision == "FAIL"
@@ -48,9 +45,7 @@ def test_a_loss_is_red_whatever_was_before(tmp_path: Path, changes: list[float |
         assert answer.counts.history.slower == answer.counts.history.metrics
 
 
-def test_a_lasting_loss_stays_red_until_it_is_accepted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_lasting_loss_stays_red_until_it_is_accepted(tmp_path, monkeypatch):
     """110 nights after, with its first night; and a larger loss is not what was accepted."""
     write(tmp_path, [1.0] * 20 + [1.08] * 110, **TWO_SIZES)
     answer = judged(tmp_path)
@@ -62,7 +57,7 @@ def test_a_lasting_loss_stays_red_until_it_is_accepted(
         assert judged(tmp_path).decision == decision, percent
 
 
-def test_a_night_that_missed_a_reference_is_no_history(tmp_path: Path) -> None:
+def test_a_night_that_missed_a_reference_is_no_history(tmp_path):
     write(tmp_path, 6)
     write(tmp_path, [1.8] * 2, first=6, result="fail")
     write(tmp_path, [1.8], first=8)
@@ -71,7 +66,7 @@ def test_a_night_that_missed_a_reference_is_no_history(tmp_path: Path) -> None:
     assert answer.counts.history.slower == answer.counts.history.metrics
 
 
-def test_an_unchanged_machine_under_load_is_not_refused_by_one_session(tmp_path: Path) -> None:
+def test_an_unchanged_machine_under_load_is_not_refused_by_one_session(tmp_path):
     """Five sessions that differ by factors, and one as slow as the
     slowest: nothing is known, nothing refused.
     """
@@ -84,17 +79,15 @@ def test_an_unchanged_machine_under_load_is_not_refused_by_one_session(tmp_path:
 @pytest.mark.parametrize(("sessions", "candidates"), [(3, 3), (5, 1)])
 @pytest.mark.parametrize(("factor", "decision"), [(1.0, "accepted"), (1.12, "refused")])
 def test_a_quiet_machine_is_decided_with_few_sessions(
-    tmp_path: Path, sessions: int, candidates: int, factor: float, decision: str
-) -> None:
+    tmp_path, sessions, candidates, factor, decision
+):
     write(tmp_path, [1.0] * sessions + [factor] * candidates, noise=0.003)
     decided = accepted(tmp_path, sessions, candidates)
     assert decided.decision == decision, decided.headline
 
 
 @pytest.mark.parametrize(("again", "decision"), [(1.0, "PASS"), (1.6, "FAIL")])
-def test_what_could_not_be_judged_again_is_not_gone(
-    tmp_path: Path, again: float, decision: str
-) -> None:
+def test_what_could_not_be_judged_again_is_not_gone(tmp_path, again, decision):
     """Of three nights before nobody can say whether 1.6 times is unusual;
     where 1.9 times was called it is no all-clear.
     """
@@ -115,9 +108,7 @@ def test_what_could_not_be_judged_again_is_not_gone(
     ],
     ids=["one size", "half of a curve"],
 )
-def test_no_size_inside_its_margin_is_called(
-    tmp_path: Path, change: Change, called: list[int]
-) -> None:
+def test_no_size_inside_its_margin_is_called(tmp_path, change, called):
     """Not for another of its band, nor because the whole curve is slower."""
     write(tmp_path, [1.0] * 15 + [change], noise=0.003)
     judgement = accepted(tmp_path, 15).judgement
@@ -127,7 +118,7 @@ def test_no_size_inside_its_margin_is_called(
         assert 100 * row["slower"] > row["margin_percent"], row
 
 
-def test_an_improvement_that_was_lost_again_is_told(tmp_path: Path) -> None:
+def test_an_improvement_that_was_lost_again_is_told(tmp_path):
     """A better level of thirty nights is the baseline; going back to the old one is a loss."""
     write(tmp_path, [1.0] * 20 + [0.8] * 40 + [1.0] * 8, **TWO_SIZES)
     [event] = [event for event in drift.watch(Store(tmp_path), "testbed").events if event.worse]
@@ -135,9 +126,7 @@ def test_an_improvement_that_was_lost_again_is_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("factor", "decision"), [(2.0, "FAIL"), (1.2, "PASS")])
-def test_a_new_mpi_version_hides_no_doubled_time(
-    tmp_path: Path, factor: float, decision: str
-) -> None:
+def test_a_new_mpi_version_hides_no_doubled_time(tmp_path, factor, decision):
     """Its first night has no night before it that measured alike; it
     is told what it is against the others.
     """

@@ -2,10 +2,7 @@
 of it, of a time how much longer it is.
 """
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
 
 import pytest
 
@@ -19,7 +16,7 @@ AT_60 = 1 / 0.6
 
 
 @pytest.fixture(scope="module")
-def link(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def link(tmp_path_factory):
     """Twenty nights, the last five with a link at 60 %."""
     data = tmp_path_factory.mktemp("link")
     write_sessions(data, [1.0] * 15 + [by(AT_60, "Uniband")] * 5, labels=NIGHTLY)
@@ -34,17 +31,17 @@ def link(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (AT_60, "latency_us", 2 / 3, "66.7 % slower"),
     ],
 )
-def test_one_formula_by_the_direction(ratio: float, quantity: str, loss: float, text: str) -> None:
+def test_one_formula_by_the_direction(ratio, quantity, loss, text):
     assert quantity_text.loss(ratio, quantity) == pytest.approx(loss)
     slower = (ratio if quantity in quantity_text.LESS_IS_BETTER else 1 / ratio) - 1
     assert quantity_text.own_loss(slower, quantity) == pytest.approx(loss)
     assert quantity_text.change_text(slower, quantity) == text
 
 
-def test_a_link_at_60_percent_has_lost_40_everywhere(tmp_path: Path, link: Path) -> None:
+def test_a_link_at_60_percent_has_lost_40_everywhere(tmp_path, link):
     """In acceptance, gate and drift, and in their answers for programs."""
 
-    def run(command: str) -> str:
+    def run(command):
         said = ask(link, command)
         assert said.status == 1
         return said.out
@@ -63,9 +60,7 @@ def test_a_link_at_60_percent_has_lost_40_everywhere(tmp_path: Path, link: Path)
 
 
 @pytest.mark.parametrize(("percent", "accepted"), [(41, True), (35, False)])
-def test_a_level_accepts_the_change_that_was_printed(
-    link: Path, monkeypatch: pytest.MonkeyPatch, percent: float, accepted: bool
-) -> None:
+def test_a_level_accepts_the_change_that_was_printed(link, monkeypatch, percent, accepted):
     level = drift.AcceptedLevel(drift.date(2026, 1, 20), percent, "ticket")
     policy = drift.verdict_policy.Policy(levels=(level,))
     monkeypatch.setattr(drift.verdict_policy, "load", lambda *_: policy)

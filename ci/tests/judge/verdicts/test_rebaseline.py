@@ -2,11 +2,7 @@
 is kept, and what the diff would do.
 """
 
-from __future__ import annotations
-
 from functools import partial
-from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -27,31 +23,31 @@ write = partial(
 )
 
 
-def root_with(folder: Path, text: str = "# ours\n{}\n") -> Path:
+def root_with(folder, text="# ours\n{}\n"):
     path = folder / "root" / "site_configs" / "testbed" / "references.yaml"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
     return folder / "root"
 
 
-def sides(diff: str) -> list[str]:
+def sides(diff):
     """What a diff of one hunk is made from, and what it makes of it."""
     lines = diff.splitlines(keepends=True)[3:]
     return ["".join(line[1:] for line in lines if line[0] in kept) for kept in (" -", " +")]
 
 
-def learned(folder: Path, root: Path) -> rebaseline.ReferenceProposal:
+def learned(folder, root):
     return rebaseline.propose(Store(folder / "data"), ALL, root=root)
 
 
-def entries(tree: Any) -> Any:
+def entries(tree):
     """Of the one condition that was measured."""
     for key in ("ImbPointToPoint", "testbed:node", "openmpi-spack", "eth1g", 2, 1, "bunch"):
         tree = tree[key]
     return tree
 
 
-def test_the_diff_says_what_past_sessions_would_have_done(tmp_path: Path) -> None:
+def test_the_diff_says_what_past_sessions_would_have_done(tmp_path):
     write(tmp_path / "data", 6)
     root = root_with(tmp_path)
     proposal = learned(tmp_path, root)
@@ -64,7 +60,7 @@ def test_the_diff_says_what_past_sessions_would_have_done(tmp_path: Path) -> Non
     assert again.effect["failed_after"].sum() < 21  # the slow sessions are part of the history now
 
 
-def test_nothing_is_learned_from_too_few_failed_or_oversubscribed_jobs(tmp_path: Path) -> None:
+def test_nothing_is_learned_from_too_few_failed_or_oversubscribed_jobs(tmp_path):
     data = tmp_path / "data"
     write(data, 4)
     write(data, 3, first=4, evidence="contradicted")
@@ -80,7 +76,7 @@ def test_nothing_is_learned_from_too_few_failed_or_oversubscribed_jobs(tmp_path:
         learned(tmp_path, root_with(tmp_path, "ImbPointToPoint: {x: ["))
 
 
-def test_what_often_takes_twice_as_long_gets_no_reference(tmp_path: Path) -> None:
+def test_what_often_takes_twice_as_long_gets_no_reference(tmp_path):
     """A bound of 100 % would be refused as a percentage, and would hold nothing."""
     write(tmp_path / "data", [by(2.5, size=8)] * 2 + [1.0] * 6)
     proposal = learned(tmp_path, root_with(tmp_path))
@@ -90,7 +86,7 @@ def test_what_often_takes_twice_as_long_gets_no_reference(tmp_path: Path) -> Non
     assert (proposal.learned, proposal.refused) == (20, 1)
 
 
-def test_references_that_cannot_be_read_are_not_proposed_anew(tmp_path: Path) -> None:
+def test_references_that_cannot_be_read_are_not_proposed_anew(tmp_path):
     """A link to nothing, as of a file system that is not mounted;
     from none, all entries would be new.
     """
@@ -106,30 +102,28 @@ STACKS = ("a-spack", "b-spack")
 PLACES = [{"group": "p2p", "fabric": "eth1g"}, {"group": "p2p", "fabric": "shm"}]
 
 
-def night(
-    folder: Path, number: int, stacks: tuple[str, ...] = STACKS, run: str = "nightly", **more: Any
-) -> str:
+def night(folder, number, stacks=STACKS, run="nightly", **more):
     return write_session(
         folder / "set", number, labels={"run": run}, stacks=stacks, sizes=(8,), where=PLACES, **more
     )
 
 
-def propose_expected(folder: Path, selector: str = ALL) -> rebaseline.ExpectedProposal:
+def propose_expected(folder, selector=ALL):
     return rebaseline.propose_expected(Store(folder / "set"), selector, root=folder)
 
 
-def complete(folder: Path, session: str) -> expected.Completeness:
+def complete(folder, session):
     night = StoredNight(Store(folder / "set"), "testbed", session)
     return expected.judge(night, root=folder)
 
 
-def keep(folder: Path, text: str) -> None:
+def keep(folder, text):
     path = expected.path_of("testbed", folder)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
 
 
-def test_what_is_proven_is_named_once_and_compactly(tmp_path: Path) -> None:
+def test_what_is_proven_is_named_once_and_compactly(tmp_path):
     night(tmp_path, 0)
     last = night(tmp_path, 1)
     proposal = propose_expected(tmp_path)
@@ -148,7 +142,7 @@ def test_what_is_proven_is_named_once_and_compactly(tmp_path: Path) -> None:
     assert answer.complete and answer.expected == 8
 
 
-def test_what_is_gone_is_a_line_that_waits_for_its_reason(tmp_path: Path) -> None:
+def test_what_is_gone_is_a_line_that_waits_for_its_reason(tmp_path):
     night(tmp_path, 0)
     night(tmp_path, 1, run="smoke")
     last = night(tmp_path, 2, stacks=STACKS[:1])
@@ -163,7 +157,7 @@ def test_what_is_gone_is_a_line_that_waits_for_its_reason(tmp_path: Path) -> Non
     assert propose_expected(tmp_path, last).retired == 0
 
 
-def test_a_benchmark_that_is_gone_is_retired_alone(tmp_path: Path) -> None:
+def test_a_benchmark_that_is_gone_is_retired_alone(tmp_path):
     night(tmp_path, 0)
     last = night(tmp_path, 1, benchmarks={"PingPong": "latency_us"})
     lines = yaml.safe_load(propose_expected(tmp_path, last).after)["retired"]
@@ -173,8 +167,8 @@ def test_a_benchmark_that_is_gone_is_retired_alone(tmp_path: Path) -> None:
 
 
 def test_references_are_medians_with_bounds_and_origin_and_hand_set_ones_stay(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     write(tmp_path / "data", 8)
     proposal = learned(tmp_path, root_with(tmp_path))
     assert (proposal.learned, proposal.kept, proposal.refused) == (21, 0, 0)

@@ -2,13 +2,9 @@
 that decides which cases may be used.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
-from pathlib import Path
 from random import Random
-from typing import Any
 
 import polars as pl
 import pytest
@@ -17,7 +13,6 @@ from mpibench.judge import comparison, pairing
 from mpibench.judge import policy as verdict_policy
 from mpibench.store import eligibility, selectors
 from mpibench.store.dataset_layout import DIGEST_KEY, write_file
-from mpibench.store.session_values import Selection
 from mpibench.store.store import Store
 from reframe_tests.harness.vocabulary import BadInput
 from refusals import refused_as
@@ -26,7 +21,7 @@ from synthetic_verdicts import FIRST, SIZES, write_before, write_session, write_
 POLICY = verdict_policy.Policy(between_jobs_percent=0.2, between_jobs_times_repeats=0)
 
 
-def sides_of(folder: Path) -> list[Selection]:
+def sides_of(folder):
     """The nights before (:func:`write_before`) with the last but one session, and the last."""
     store = Store(folder)
     before = "20251201:20260105"
@@ -35,15 +30,15 @@ def sides_of(folder: Path) -> list[Selection]:
     return [store.select("testbed", name) for name in (",".join([*old, "latest~1"]), "latest")]
 
 
-def select(folder: Path, selector: str = "latest", **options: Any) -> Selection:
+def select(folder, selector="latest", **options):
     return Store(folder).select("testbed", selector, **options)
 
 
-def judge(folder: Path, policy: verdict_policy.Policy = POLICY) -> comparison.Judgement:
+def judge(folder, policy=POLICY):
     return comparison.judge(*sides_of(folder), policy)
 
 
-def test_jobs_are_the_units_of_two_sides_where_there_are_enough(tmp_path: Path) -> None:
+def test_jobs_are_the_units_of_two_sides_where_there_are_enough(tmp_path):
     write_session(tmp_path, 0, jobs=4)
     write_session(tmp_path, 1, jobs=3)
     judgement = comparison.judge(*sides_of(tmp_path), POLICY, asked=comparison.Question.SIDES)
@@ -52,7 +47,7 @@ def test_jobs_are_the_units_of_two_sides_where_there_are_enough(tmp_path: Path) 
     assert judgement.verdict == comparison.PASS
 
 
-def test_two_sides_that_differ_as_jobs_do_are_no_finding(tmp_path: Path) -> None:
+def test_two_sides_that_differ_as_jobs_do_are_no_finding(tmp_path):
     write_sessions(tmp_path, [1.0, 1.06], noise=0.001)
     for percent, verdict in ((5, comparison.INCONCLUSIVE), (0.2, comparison.REGRESSED)):
         policy = verdict_policy.Policy(between_jobs_percent=percent)
@@ -60,7 +55,7 @@ def test_two_sides_that_differ_as_jobs_do_are_no_finding(tmp_path: Path) -> None
         assert judgement.verdict == verdict, percent
 
 
-def test_what_has_no_margin_is_not_judged_and_counted(tmp_path: Path) -> None:
+def test_what_has_no_margin_is_not_judged_and_counted(tmp_path):
     write_before(tmp_path)
     write_sessions(tmp_path, [1.0, lambda _, size, __: 3.0 if size <= 1024 else 1.0])
     nothing = {name: {"small": None} for name in ("latency_us", "bandwidth_mb_per_s")}
@@ -75,7 +70,7 @@ def test_what_has_no_margin_is_not_judged_and_counted(tmp_path: Path) -> None:
     assert comparison.judge(*sides, policy).verdict == comparison.MISSING
 
 
-def test_a_renamed_benchmark_is_missing_until_it_is_named(tmp_path: Path) -> None:
+def test_a_renamed_benchmark_is_missing_until_it_is_named(tmp_path):
     write_before(tmp_path)
     write_session(tmp_path, 0)
     renamed = {"PingPong": "latency_us", "Unidirectional": "bandwidth_mb_per_s"}
@@ -91,7 +86,7 @@ def test_a_renamed_benchmark_is_missing_until_it_is_named(tmp_path: Path) -> Non
         select(tmp_path, rename={"Nonsuch": "X"})
 
 
-def test_cases_that_are_never_used(tmp_path: Path) -> None:
+def test_cases_that_are_never_used(tmp_path):
     write_session(tmp_path, 0, labels={"recorded": "by hand"})  # a label makes no difference
     cases = Store(tmp_path).cases("testbed").collect()
     assert eligibility.split_cases(cases).eligible.height == 1
@@ -106,7 +101,7 @@ def test_cases_that_are_never_used(tmp_path: Path) -> None:
         assert eligibility.split_cases(changed).eligible.is_empty(), changes
 
 
-def test_a_missed_reference_is_compared_but_not_learned_from(tmp_path: Path) -> None:
+def test_a_missed_reference_is_compared_but_not_learned_from(tmp_path):
     write_session(tmp_path, 0, result="fail")
     assert select(tmp_path).values.height == 105
     with refused_as("bad-option", match="missed a reference"):
@@ -114,7 +109,7 @@ def test_a_missed_reference_is_compared_but_not_learned_from(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("digest", [True, False])
-def test_a_file_that_was_edited_is_refused(tmp_path: Path, digest: bool) -> None:
+def test_a_file_that_was_edited_is_refused(tmp_path, digest):
     """A reference that is said to be reached, and a failure that
     was never run again, would be believed.
     """
@@ -131,7 +126,7 @@ def test_a_file_that_was_edited_is_refused(tmp_path: Path, digest: bool) -> None
             select(tmp_path, asked)
 
 
-def test_no_bit_of_a_stored_session_can_change_unseen(tmp_path: Path) -> None:
+def test_no_bit_of_a_stored_session_can_change_unseen(tmp_path):
     write_session(tmp_path, 0)
     for table in ("cases", "samples"):
         [path] = tmp_path.glob(f"{table}/*/*/*.parquet")
@@ -159,7 +154,7 @@ def test_no_bit_of_a_stored_session_can_change_unseen(tmp_path: Path) -> None:
         ("a: [", "not YAML"),
     ],
 )
-def test_a_bad_policy_is_one_sentence(tmp_path: Path, text: str, part: str) -> None:
+def test_a_bad_policy_is_one_sentence(tmp_path, text, part):
     path = tmp_path / "site_configs" / "testbed" / "policy.yaml"
     path.parent.mkdir(parents=True)
     path.write_text(text)
@@ -167,7 +162,7 @@ def test_a_bad_policy_is_one_sentence(tmp_path: Path, text: str, part: str) -> N
         verdict_policy.load("testbed", tmp_path)
 
 
-def test_the_bundled_policies_are_good(root: Path) -> None:
+def test_the_bundled_policies_are_good(root):
     for path in sorted(root.glob("site_configs/*/policy.yaml")):
         verdict_policy.load(path.parent.name)
     here = verdict_policy.load("minicluster")
@@ -176,10 +171,10 @@ def test_the_bundled_policies_are_good(root: Path) -> None:
     assert verdict_policy.load("nonsuch").margin("t_avg_us", "small") == pytest.approx(0.05)
 
 
-def zero_at(repeats: tuple[int, ...], size: int = 65536) -> Any:
+def zero_at(repeats, size=65536):
     """Changes some repeats of one metric to zero."""
 
-    def edit(row: dict[str, Any]) -> dict[str, Any]:
+    def edit(row):
         hit = (row["benchmark"], row["message_bytes"]) == ("Uniband", size)
         return {**row, "value": 0.0} if hit and row["repeat"] in repeats else row
 
@@ -190,9 +185,7 @@ ALL = (1, 2, 3, 4, 5)
 
 
 @pytest.mark.parametrize("repeats", [(5,), ALL])
-def test_a_bandwidth_of_zero_is_the_worst_value_and_not_left_out(
-    tmp_path: Path, repeats: tuple[int, ...]
-) -> None:
+def test_a_bandwidth_of_zero_is_the_worst_value_and_not_left_out(tmp_path, repeats):
     """Nor replaced by the rate beside it, which some benchmarks print, too."""
     write_session(tmp_path, 0)
     write_session(tmp_path, 1, edit=zero_at(repeats))
@@ -211,7 +204,7 @@ def test_a_bandwidth_of_zero_is_the_worst_value_and_not_left_out(
     assert row["why"] == f"{len(repeats)} of 5 values of the candidate are zero"
 
 
-def test_a_baseline_of_zero_never_helps_the_candidate(tmp_path: Path) -> None:
+def test_a_baseline_of_zero_never_helps_the_candidate(tmp_path):
     write_session(tmp_path, 0, edit=zero_at((1, 2)))
     write_session(tmp_path, 1)
     judgement = judge(tmp_path)
@@ -220,14 +213,14 @@ def test_a_baseline_of_zero_never_helps_the_candidate(tmp_path: Path) -> None:
     assert judgement.counts()["improved"] == 0
 
 
-def test_a_message_of_no_bytes_has_no_bandwidth_and_that_is_no_loss(tmp_path: Path) -> None:
+def test_a_message_of_no_bytes_has_no_bandwidth_and_that_is_no_loss(tmp_path):
     empty = zero_at(ALL, size=0)
     write_before(tmp_path, edit=empty)
     write_sessions(tmp_path, 2, edit=empty)
     assert judge(tmp_path).verdict == "pass"
 
 
-def test_duplicate_future_and_foreign_sessions_are_refused(tmp_path: Path) -> None:
+def test_duplicate_future_and_foreign_sessions_are_refused(tmp_path):
     with refused_as("session-missing"):
         Store(tmp_path).system_of(None)
     name = write_session(tmp_path, 0)
@@ -250,7 +243,7 @@ def test_duplicate_future_and_foreign_sessions_are_refused(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("value", [0.0, float("nan")])
-def test_a_stored_latency_of_nothing_is_damage(tmp_path: Path, value: float) -> None:
+def test_a_stored_latency_of_nothing_is_damage(tmp_path, value):
     write_session(tmp_path, 0, sizes=(8,), edit=lambda row: {**row, "value": value})
     with refused_as("output-damaged", match="which is impossible"):
         select(tmp_path)
@@ -260,7 +253,7 @@ def test_a_stored_latency_of_nothing_is_damage(tmp_path: Path, value: float) -> 
 SHARED = {"oversubscribed": "64 ranks on 2 cores"}
 
 
-def test_metrics_of_ranks_that_shared_cores_are_other_metrics(tmp_path: Path) -> None:
+def test_metrics_of_ranks_that_shared_cores_are_other_metrics(tmp_path):
     """No ratio is made of one and the other; what the other side has is missing, which refuses."""
     plain = write_session(tmp_path, 0)
     shared = write_session(tmp_path, 1, condition=SHARED)

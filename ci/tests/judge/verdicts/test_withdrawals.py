@@ -2,12 +2,9 @@
 verdict, and never passed over in silence.
 """
 
-from __future__ import annotations
-
 import errno
 import json
 import os
-from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -30,16 +27,16 @@ RECORD = (
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path):
     write_sessions(tmp_path, 3, labels=NIGHTLY)
     return tmp_path
 
 
-def newest(folder: Path) -> str:
+def newest(folder):
     return Store(folder).find_session("latest").session
 
 
-def test_a_withdrawn_session_is_no_part_of_verdicts_until_it_is_restored(folder: Path) -> None:
+def test_a_withdrawn_session_is_no_part_of_verdicts_until_it_is_restored(folder):
     store = Store(folder)
     last = newest(folder)
     with refused_as("session-missing"):
@@ -72,7 +69,7 @@ def test_a_withdrawn_session_is_no_part_of_verdicts_until_it_is_restored(folder:
     ],
     ids=["deep", "other", "no reason", "no day"],
 )
-def test_a_damaged_record_stops_every_verdict(folder: Path, text: str) -> None:
+def test_a_damaged_record_stops_every_verdict(folder, text):
     """Which session takes no part is not known then: no answer may rest on a guess."""
     path = folder / records.Withdrawal.kind / "session.0.json"
     path.parent.mkdir()
@@ -83,7 +80,7 @@ def test_a_damaged_record_stops_every_verdict(folder: Path, text: str) -> None:
     assert [one.why for one in Store(folder).withdrawn.values()] == ["wrong cable"]
 
 
-def test_an_answer_counts_for_the_session_whose_name_it_has(folder: Path) -> None:
+def test_an_answer_counts_for_the_session_whose_name_it_has(folder):
     records.answer(folder, "a-session", records.GATE, "nightly", [])
     (folder / "answers" / "a-session.gate.json").rename(folder / "answers" / "another.gate.json")
     with refused_as("file-damaged", match="name it a-session"):
@@ -91,9 +88,7 @@ def test_an_answer_counts_for_the_session_whose_name_it_has(folder: Path) -> Non
 
 
 @pytest.mark.parametrize("kind", ["file", "dead link", "unreadable"])
-def test_a_folder_that_cannot_be_read_is_not_one_without_records(
-    folder: Path, kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_that_cannot_be_read_is_not_one_without_records(folder, kind, monkeypatch):
     """Otherwise what was withdrawn would count again, and nobody would know."""
     place = folder / records.Withdrawal.kind
     if kind == "file":
@@ -103,7 +98,7 @@ def test_a_folder_that_cannot_be_read_is_not_one_without_records(
     else:
         place.mkdir()
 
-        def refuse(path: Path) -> None:
+        def refuse(path):
             """As for who has no right to; the administrator always has."""
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
 
@@ -112,14 +107,14 @@ def test_a_folder_that_cannot_be_read_is_not_one_without_records(
         assert Store(folder).withdrawn
 
 
-def test_a_report_says_first_that_its_session_is_withdrawn(tmp_path: Path) -> None:
+def test_a_report_says_first_that_its_session_is_withdrawn(tmp_path):
     said = "WITHDRAWN: session s by somebody: wrong cable"
     page = report.render(report.View(session_of(case()), tmp_path, withdrawn=said))
     assert f"{said}. " in Reader(page).text["top"] and '<p class="verdict bad">' in page
 
 
-def test_the_commands_withdraw_list_and_restore(folder: Path) -> None:
-    def run(*words: str) -> str:
+def test_the_commands_withdraw_list_and_restore(folder):
+    def run(*words):
         done = CliRunner().invoke(app, [*words, "--dataset", str(folder)])
         assert done.exit_code == 0
         return done.output
@@ -137,7 +132,7 @@ def test_the_commands_withdraw_list_and_restore(folder: Path) -> None:
     [("0000", "x"), ("ffffffff", "x"), ("../../etc", "x"), ("00000001", " \n")],
     ids=["several", "none", "a path", "no reason"],
 )
-def test_bad_input_withdraws_nothing(folder: Path, session: str, why: str) -> None:
+def test_bad_input_withdraws_nothing(folder, session, why):
     with pytest.raises(BadInput):
         Store(folder).withdraw(session, why)
     assert Store(folder).withdrawn == {}

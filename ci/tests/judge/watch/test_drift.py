@@ -1,11 +1,7 @@
 """The nightly watch: silent when nothing happened, one event for one cause, in few nights."""
 
-from __future__ import annotations
-
 import json
 from datetime import datetime, timedelta, timezone
-from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
@@ -21,19 +17,19 @@ from synthetic_verdicts import FIRST, NIGHTLY, ask, by, write_session, write_ses
 STACKS = ("openmpi-spack", "mpich-spack")
 
 
-def slower_link(benchmark: str, size: int, stack: str) -> float:
+def slower_link(benchmark, size, stack):
     return 1.09 if size >= 65536 and stack == "openmpi-spack" else 1.0
 
 
-def answer(folder: Path, status: int) -> dict[str, Any]:
+def answer(folder, status):
     said = ask(folder, "drift --json")
-    data: dict[str, Any] = json.loads(said.out)
+    data = json.loads(said.out)
     msgspec.convert(data, answers.Drift)
     assert said.status == status
     return data
 
 
-def test_one_cause_is_one_event_with_what_changed_that_night(tmp_path: Path) -> None:
+def test_one_cause_is_one_event_with_what_changed_that_night(tmp_path):
     """Twenty quiet nights, then four with a slower link and another kernel."""
     given = {"stacks": STACKS, "noise": 0.01, "repeats": 3}
     for first, changes, kernel in ((0, [1.0] * 20, "40"), (20, [slower_link] * 4, "41")):
@@ -54,10 +50,10 @@ def test_one_cause_is_one_event_with_what_changed_that_night(tmp_path: Path) -> 
         drift.watch(Store(tmp_path), selector="now-1h:now")
 
 
-def test_a_bandwidth_of_zero_is_no_faster_night(tmp_path: Path) -> None:
+def test_a_bandwidth_of_zero_is_no_faster_night(tmp_path):
     """Of three repeats two moved nothing: the third is not what the night measured."""
 
-    def dead(row: dict[str, Any]) -> dict[str, Any]:
+    def dead(row):
         metric = (row["benchmark"], row["message_bytes"])
         return {**row, "value": 0.0} if metric == ("Uniband", 4096) and row["repeat"] > 1 else row
 
@@ -67,7 +63,7 @@ def test_a_bandwidth_of_zero_is_no_faster_night(tmp_path: Path) -> None:
     assert "Uniband, 4 KiB: 1 metric not measured in the last 3 nights" in absent
 
 
-def test_of_a_partial_last_session_it_is_said_and_nothing_is_missed(tmp_path: Path) -> None:
+def test_of_a_partial_last_session_it_is_said_and_nothing_is_missed(tmp_path):
     write_sessions(tmp_path, 13, stacks=STACKS)
     partial = "reframe -c reframe_tests -r -p openmpi-spack"
     write_session(tmp_path, 13, stacks=STACKS[:1], command_line=partial)
@@ -76,7 +72,7 @@ def test_of_a_partial_last_session_it_is_said_and_nothing_is_missed(tmp_path: Pa
     assert said.out.startswith("the last session is partial (started with --prgenv")
 
 
-def test_a_night_is_a_calendar_day_and_its_last_whole_session(tmp_path: Path) -> None:
+def test_a_night_is_a_calendar_day_and_its_last_whole_session(tmp_path):
     write_sessions(tmp_path, [3.0] * 4)
     partial = "reframe -c reframe_tests -r -n ImbPointToPoint"
     last = []
@@ -90,7 +86,7 @@ def test_a_night_is_a_calendar_day_and_its_last_whole_session(tmp_path: Path) ->
     assert history.nights["session"].to_list()[:3] == last[:3]
 
 
-def test_drift_watches_the_sessions_with_the_label_of_the_newest(tmp_path: Path) -> None:
+def test_drift_watches_the_sessions_with_the_label_of_the_newest(tmp_path):
     smoke = {"labels": {"run": "smoke"}, "sizes": (8,), "change": by(2.0)}
     for night in range(14):
         write_session(tmp_path, 20 + night, night=night, **smoke)
@@ -107,18 +103,14 @@ def test_drift_watches_the_sessions_with_the_label_of_the_newest(tmp_path: Path)
     ],
     ids=["a clock that was wrong", "another unit"],
 )
-def test_what_cannot_be_put_in_a_row_of_nights_is_refused(
-    tmp_path: Path, changes: dict[str, Any], code: str
-) -> None:
+def test_what_cannot_be_put_in_a_row_of_nights_is_refused(tmp_path, changes, code):
     write_session(tmp_path, 0)
     write_session(tmp_path, 1, **changes)
     with refused_as(code):
         drift.read(Store(tmp_path))
 
 
-def test_a_policy_that_judges_nothing_decides_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_policy_that_judges_nothing_decides_nothing(tmp_path, monkeypatch):
     """It is no quiet watch, and accepts nobody."""
     write_sessions(tmp_path, 8)
     nothing = verdict_policy.Policy(margins_percent=dict.fromkeys(verdict_policy.MARGINS))
@@ -129,7 +121,7 @@ def test_a_policy_that_judges_nothing_decides_nothing(
         accept.decide(Store(tmp_path), "latest~1", "latest")
 
 
-def test_what_is_over_is_no_change_and_what_lasts_is_one_until_then(tmp_path: Path) -> None:
+def test_what_is_over_is_no_change_and_what_lasts_is_one_until_then(tmp_path):
     """Six slow nights, then three as before: while they last, and afterwards."""
     write_sessions(tmp_path, [1.0] * 30 + [1.09] * 6, noise=0.01)
     [event] = drift.watch(Store(tmp_path)).events
@@ -138,13 +130,13 @@ def test_what_is_over_is_no_change_and_what_lasts_is_one_until_then(tmp_path: Pa
     assert drift.watch(Store(tmp_path), recent=None).events == []
 
 
-def test_nights_too_noisy_to_judge_are_no_quiet_watch(tmp_path: Path) -> None:
+def test_nights_too_noisy_to_judge_are_no_quiet_watch(tmp_path):
     write_sessions(tmp_path, [1.0, 3.0, 9.0, 2.0, 6.0] * 4)
     data = answer(tmp_path, 3)
     assert (data["decision"], data["events"]) == ("too noisy", [])
 
 
-def test_too_few_nights_then_none_that_differs(tmp_path: Path) -> None:
+def test_too_few_nights_then_none_that_differs(tmp_path):
     write_sessions(tmp_path, 3, noise=0.01)
     few = answer(tmp_path, 3)
     assert (few["decision"], few["notes"][0]) == ("too few nights", "too few nights: 3 of 13")
@@ -153,7 +145,7 @@ def test_too_few_nights_then_none_that_differs(tmp_path: Path) -> None:
     assert (quiet["decision"], quiet["events"], quiet["absent"]) == ("unchanged", [], [])
 
 
-def test_what_the_last_night_lacks_and_what_cannot_be_read(tmp_path: Path) -> None:
+def test_what_the_last_night_lacks_and_what_cannot_be_read(tmp_path):
     """A metric that ends is no silence."""
     write_sessions(tmp_path, 8)
     lost = records.UnreadableSession("lost", FIRST, ("testbed",), "session lost is cut off.")
@@ -165,7 +157,7 @@ def test_what_the_last_night_lacks_and_what_cannot_be_read(tmp_path: Path) -> No
     assert any("is cut off" in note for note in data["notes"])
 
 
-def test_the_watch_looks_at_no_case_whose_ranks_shared_cores(tmp_path: Path) -> None:
+def test_the_watch_looks_at_no_case_whose_ranks_shared_cores(tmp_path):
     write_sessions(tmp_path, 4, repeats=3)
     shared = {"oversubscribed": "64 ranks on 2 cores"}
     write_sessions(tmp_path, 4, first=4, repeats=3, condition=shared)

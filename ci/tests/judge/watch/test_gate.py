@@ -2,14 +2,10 @@
 proof, its references, and what changed.
 """
 
-from __future__ import annotations
-
 import copy
 import json
 import re
 from datetime import datetime, timedelta, timezone
-from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
@@ -25,12 +21,12 @@ from synthetic_verdicts import NIGHTLY, ask, by, write_session, write_sessions
 GATE = "gate --max-age 100000"
 
 
-def last_cases(folder: Path) -> Path:
+def last_cases(folder):
     """Table of cases of the newest session."""
     return max((folder / "cases").rglob("*.parquet"), key=lambda path: path.parent.name)
 
 
-def of_bunch(row: dict[str, Any]) -> dict[str, Any] | None:
+def of_bunch(row):
     """Leaves values to the first of several cases."""
     return row if row["pinning"] == "bunch" else None
 
@@ -51,7 +47,7 @@ MISSED = {
 NO_REFERENCE = {**MISSED, "reference": None, "upper": None, "outcome": "no reference"}
 
 
-def test_one_slow_night_fails_against_the_nights_before(tmp_path: Path) -> None:
+def test_one_slow_night_fails_against_the_nights_before(tmp_path):
     """Drift waits until a change has lasted."""
     write_sessions(tmp_path, [1.0] * 8 + [by(1.12, "PingPong")])
     said = ask(tmp_path, GATE)
@@ -67,7 +63,7 @@ def test_one_slow_night_fails_against_the_nights_before(tmp_path: Path) -> None:
         assert said.status == status and words in said.out
 
 
-def test_without_a_history_the_gate_says_what_it_cannot_know(tmp_path: Path) -> None:
+def test_without_a_history_the_gate_says_what_it_cannot_know(tmp_path):
     """One night against another is no ground to fail for a small
     loss, nor are those of another version.
     """
@@ -86,7 +82,7 @@ def test_without_a_history_the_gate_says_what_it_cannot_know(tmp_path: Path) -> 
     assert "not used: 6 sessions with MPI version 4.1.6" in said.out
 
 
-def test_where_no_session_is_named_the_last_whole_night_is_judged(tmp_path: Path) -> None:
+def test_where_no_session_is_named_the_last_whole_night_is_judged(tmp_path):
     """And nobody's newer run of a few cases."""
     night = write_sessions(tmp_path, 2, labels=NIGHTLY)
     for number, labels in ((2, None), (3, NIGHTLY)):
@@ -95,7 +91,7 @@ def test_where_no_session_is_named_the_last_whole_night_is_judged(tmp_path: Path
     assert said.status == 0 and said.out.startswith(f"PASS: testbed, session {night[:8]}")
 
 
-def test_values_without_their_cases_are_red(tmp_path: Path) -> None:
+def test_values_without_their_cases_are_red(tmp_path):
     """Nothing else says that the session exists: the one before it would stand in for it."""
     newest = write_sessions(tmp_path, 2)
     path = last_cases(tmp_path)
@@ -105,7 +101,7 @@ def test_values_without_their_cases_are_red(tmp_path: Path) -> None:
         assert said.status == 2 and f"{path} is gone, but " in said.err
 
 
-def test_what_an_interruption_kept_from_running_is_one_line_and_no_failure(tmp_path: Path) -> None:
+def test_what_an_interruption_kept_from_running_is_one_line_and_no_failure(tmp_path):
     write_session(tmp_path, 0, stacks=("a", "b", "c"))
     stopped = {"result": "abort", "evidence": "missing", "reason": "aborted due to ForceExitError"}
     others = [{"stack": stack, **stopped} for stack in ("b", "c")]
@@ -119,7 +115,7 @@ def test_what_an_interruption_kept_from_running_is_one_line_and_no_failure(tmp_p
     assert said.status == 1 and "; interrupted (SIGTERM or SIGHUP); last proven" in said.out
 
 
-def test_a_day_that_cannot_be_read_hides_no_session(tmp_path: Path) -> None:
+def test_a_day_that_cannot_be_read_hides_no_session(tmp_path):
     """Another user's, say, of whom the newest night is; a ring of
     links cannot be read by root either.
     """
@@ -134,7 +130,7 @@ def test_a_day_that_cannot_be_read_hides_no_session(tmp_path: Path) -> None:
         (tmp_path / "away").rename(folder)
 
 
-def test_a_night_whose_history_is_to_come_does_not_pass(tmp_path: Path) -> None:
+def test_a_night_whose_history_is_to_come_does_not_pass(tmp_path):
     """A clock set back puts a slow night before the nights it would be held against."""
     now = datetime.now(timezone.utc)
     write_session(tmp_path, 0, started=now - timedelta(days=1))
@@ -146,7 +142,7 @@ def test_a_night_whose_history_is_to_come_does_not_pass(tmp_path: Path) -> None:
     assert ask(tmp_path, f"gate --session {chosen}").status == 0
 
 
-def test_references_that_have_gone_are_reported(tmp_path: Path) -> None:
+def test_references_that_have_gone_are_reported(tmp_path):
     """A references.yaml that is no longer there makes nothing
     fail, and must not look as if it held.
     """
@@ -160,7 +156,7 @@ def test_references_that_have_gone_are_reported(tmp_path: Path) -> None:
         assert status == 0 and (gone in out.splitlines()[0]) is (number == 1)
 
 
-def test_the_system_is_that_of_the_session(tmp_path: Path) -> None:
+def test_the_system_is_that_of_the_session(tmp_path):
     """Another system in the dataset, however new or damaged, changes
     nothing for a session given by its id.
     """
@@ -175,7 +171,7 @@ def test_the_system_is_that_of_the_session(tmp_path: Path) -> None:
     assert said.status == 2 and "truncated" in said.err
 
 
-def test_a_damaged_older_session_is_named_and_stops_until_it_is_removed(tmp_path: Path) -> None:
+def test_a_damaged_older_session_is_named_and_stops_until_it_is_removed(tmp_path):
     write_sessions(tmp_path, 3)
     [path] = tmp_path.glob("samples/*/*/00000002-*.parquet")
     path.write_bytes(path.read_bytes()[:-40])
@@ -190,7 +186,7 @@ def test_a_damaged_older_session_is_named_and_stops_until_it_is_removed(tmp_path
 FORGED = "up\x1b[2J\r\nPASS: all is well"
 
 
-def test_what_is_stored_forges_no_line_of_an_answer(tmp_path: Path) -> None:
+def test_what_is_stored_forges_no_line_of_an_answer(tmp_path):
     """A label and the fields of a case, from the database's report
     and in a dataset that others wrote.
     """
@@ -217,7 +213,7 @@ def test_what_is_stored_forges_no_line_of_an_answer(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("partial", ["", "--partial"])
-def test_fewer_repeats_than_the_nights_before_are_a_hole(tmp_path: Path, partial: str) -> None:
+def test_fewer_repeats_than_the_nights_before_are_a_hole(tmp_path, partial):
     """With one repeat nothing is held against them, and everything may be
     twice as slow; also in the second such night. More repeats once are no new normal.
     """
@@ -234,7 +230,7 @@ def test_fewer_repeats_than_the_nights_before_are_a_hole(tmp_path: Path, partial
         assert "PingPong (1 of 5 repeats), Uniband (1 of 5 repeats)" in said.out
 
 
-def test_many_problems_of_one_kind_hide_none_of_another(tmp_path: Path) -> None:
+def test_many_problems_of_one_kind_hide_none_of_another(tmp_path):
     write_sessions(tmp_path, [1.0] * 20 + [1.3] * 2, noise=0.01)
     worse = {**MISSED, "metric": "b", "value": 12.0}
     missed = {"result": "fail", "fail_phase": "performance", "gates": [MISSED, worse, NO_REFERENCE]}
@@ -264,7 +260,7 @@ def test_many_problems_of_one_kind_hide_none_of_another(tmp_path: Path) -> None:
     assert re.match(r"\.\.\. and \d+ more \(28 evidence, 1 reference, 1 history\)", lines[10])
 
 
-def test_all_kinds_of_problems_are_as_the_schema_says(tmp_path: Path) -> None:
+def test_all_kinds_of_problems_are_as_the_schema_says(tmp_path):
     both = {"stacks": ("a", "b"), "noise": 0.01}
     where = [{"stack": name, "gates": [MISSED, {**MISSED, "value": None}]} for name in "ab"]
     write_sessions(tmp_path, 20, **both)
@@ -272,7 +268,7 @@ def test_all_kinds_of_problems_are_as_the_schema_says(tmp_path: Path) -> None:
     where[1] = {"stack": "b", "evidence": "missing", "reason": "up\x1b[2J"}
     write_sessions(tmp_path, [1.3], first=22, noise=0.01, where=where)
     said = ask(tmp_path, "gate --json")
-    answer: dict[str, Any] = json.loads(said.out)
+    answer = json.loads(said.out)
     msgspec.convert(answer, answers.Gate)
     assert said.status == 1
     assert answer["decision"] == "FAIL" and " more (" in answer["finding"]
@@ -296,9 +292,7 @@ def test_all_kinds_of_problems_are_as_the_schema_says(tmp_path: Path) -> None:
         ({"evidence": None, "result": "fail_deps", "reason": "a dependency failed"}, "failed"),
     ],
 )
-def test_a_case_without_proof_fails_the_gate_as_it_fails_the_report(
-    tmp_path: Path, changed: dict[str, Any], said: str
-) -> None:
+def test_a_case_without_proof_fails_the_gate_as_it_fails_the_report(tmp_path, changed, said):
     write_session(tmp_path, 0, stacks=("a", "b"))
     write_session(tmp_path, 1, where=[{"stack": "a"}, {"stack": "b", **changed}])
     status, out, _ = ask(tmp_path, GATE)
@@ -307,7 +301,7 @@ def test_a_case_without_proof_fails_the_gate_as_it_fails_the_report(
     assert [line for line in lines if line.startswith("evidence: ImbPointToPoint") and said in line]
 
 
-def test_neither_an_old_session_nor_one_of_tomorrow_is_an_answer(tmp_path: Path) -> None:
+def test_neither_an_old_session_nor_one_of_tomorrow_is_an_answer(tmp_path):
     now = datetime.now(timezone.utc)
     write_session(tmp_path, 0)
     write_session(tmp_path, 1, started=now - timedelta(hours=35))
@@ -323,7 +317,7 @@ def test_neither_an_old_session_nor_one_of_tomorrow_is_an_answer(tmp_path: Path)
         assert ask(tmp_path, "gate").status == status
 
 
-def test_a_verdict_is_of_what_was_written_since_the_last_one(tmp_path: Path) -> None:
+def test_a_verdict_is_of_what_was_written_since_the_last_one(tmp_path):
     """One command measures, judges, measures again and judges again."""
     write_session(tmp_path, 0)
     store = Store(tmp_path)

@@ -2,19 +2,15 @@
 night only if a fresh job is slower, too.
 """
 
-from __future__ import annotations
-
 import shutil
 from datetime import timedelta
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from mpibench.store import confirmations
 from mpibench.store.sessions import CONFIRMS
 from mpibench.store.store import Store
-from synthetic_verdicts import FIRST, NIGHTLY, Change, by, judged, write_session, write_sessions
+from synthetic_verdicts import FIRST, NIGHTLY, by, judged, write_session, write_sessions
 
 BEFORE = 10
 SLOW = 1.06
@@ -22,7 +18,7 @@ SLOW_LAST = [1.0] * BEFORE + [SLOW]
 
 
 @pytest.fixture(scope="module")
-def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def written(tmp_path_factory):
     """Dataset of a night slower than the ten before it."""
     folder = tmp_path_factory.mktemp("nights")
     write_sessions(folder, SLOW_LAST, noise=0.004, labels=NIGHTLY)
@@ -30,23 +26,19 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def slow_night(written: Path, tmp_path: Path) -> str:
+def slow_night(written, tmp_path):
     """Id of that night; a copy of the dataset is in ``tmp_path``."""
     shutil.copytree(written, tmp_path, dirs_exist_ok=True)
     return max(written.glob("cases/*/*/*.parquet")).stem
 
 
-def again(
-    folder: Path, session: str, factor: float, number: int = BEFORE + 50, **options: Any
-) -> str:
+def again(folder, session, factor, number=BEFORE + 50, **options):
     labels = {"run": "confirmation", CONFIRMS: session}
     given = {"night": BEFORE, "noise": 0.004, "labels": labels, "change": by(factor), **options}
     return write_session(folder, number, **given)
 
 
-def test_the_first_measurement_again_counts_and_no_later_one(
-    tmp_path: Path, slow_night: str
-) -> None:
+def test_the_first_measurement_again_counts_and_no_later_one(tmp_path, slow_night):
     """Or a night would be measured until it passes; nor if the first is withdrawn."""
     first = again(tmp_path, slow_night, SLOW)
     again(tmp_path, slow_night, 1.0, number=BEFORE + 51)
@@ -75,16 +67,14 @@ def test_the_first_measurement_again_counts_and_no_later_one(
         {"change": by(float("nan"), "PingPong")},
     ],
 )
-def test_what_was_measured_otherwise_confirms_nothing(
-    tmp_path: Path, slow_night: str, otherwise: dict[str, Any]
-) -> None:
+def test_what_was_measured_otherwise_confirms_nothing(tmp_path, slow_night, otherwise):
     again(tmp_path, slow_night, 1.0, **otherwise)
     result = judged(tmp_path, slow_night)
     assert not result.passed
     assert "not seen again" not in " ".join(result.lines)
 
 
-def test_what_measured_again_is_no_history(tmp_path: Path) -> None:
+def test_what_measured_again_is_no_history(tmp_path):
     """Whatever its other labels say."""
     write_sessions(tmp_path, BEFORE, noise=0.004)
     confirming = {"night": BEFORE, "noise": 0.004, "labels": {CONFIRMS: "0" * 36}}
@@ -96,11 +86,11 @@ def test_what_measured_again_is_no_history(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("value", "held"), [(4.0, True), (6.0, False), (0.0, False), (float("nan"), False)]
 )
-def test_a_time_of_nothing_reaches_no_reference(value: float, held: bool) -> None:
+def test_a_time_of_nothing_reaches_no_reference(value, held):
     assert confirmations.within({"lower": None, "upper": 5.0}, value) is held
 
 
-def test_each_of_the_nodes_that_measured_a_night_measures_it_again(tmp_path: Path) -> None:
+def test_each_of_the_nodes_that_measured_a_night_measures_it_again(tmp_path):
     """One job of a case was slow, and its other one, on other nodes, was not."""
     two = [{"nodelist": "n1,n2"}, {"nodelist": "n4,n3"}]
     name = write_sessions(tmp_path, SLOW_LAST, noise=0.004, labels=NIGHTLY, where=two)
@@ -121,9 +111,7 @@ def test_each_of_the_nodes_that_measured_a_night_measures_it_again(tmp_path: Pat
     ],
     ids=["not measured again", "quick again", "slow again", "one of two", "one gave nothing"],
 )
-def test_what_a_second_measurement_says_of_a_night(
-    tmp_path: Path, slow_night: str, change: Change | None, passed: bool, counts: str
-) -> None:
+def test_what_a_second_measurement_says_of_a_night(tmp_path, slow_night, change, passed, counts):
     if change:
         again(tmp_path, slow_night, 1.0, change=change)
     result = judged(tmp_path, slow_night)

@@ -2,12 +2,7 @@
 slowed is refused only if a quiet one is slow, too.
 """
 
-from __future__ import annotations
-
 import json
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
@@ -15,7 +10,7 @@ import pytest
 from mpibench import answers
 from mpibench.judge.ticket import FABRIC, STACK, UNKNOWN
 from mpibench.store.sessions import CONFIRMS
-from synthetic_verdicts import FIRST, NIGHTLY, Change, by, judged, write_session, write_sessions
+from synthetic_verdicts import FIRST, NIGHTLY, by, judged, write_session, write_sessions
 
 AB = {"stacks": ("a", "b"), "labels": NIGHTLY}
 BUSY = {"lost_cores": True}
@@ -55,13 +50,13 @@ CROSSED = (("a", "PingPong"), ("b", "Uniband"))
     ids=["all", "one", "nearly alike", "one much more", "not of the same"],
 )
 def test_stacks_are_alike_that_lost_as_much_of_the_same(
-    tmp_path: Path,
-    tonight: Change,
-    suspect: str,
-    stacks: list[str],
-    others: list[str],
-    next_step: str,
-) -> None:
+    tmp_path,
+    tonight,
+    suspect,
+    stacks,
+    others,
+    next_step,
+):
     write_sessions(tmp_path, [1.0] * 14 + [tonight], **AB)
     answer = judged(tmp_path)
     msgspec.convert(answer.as_data(), answers.Gate)
@@ -73,11 +68,11 @@ def test_stacks_are_alike_that_lost_as_much_of_the_same(
     assert answer.lines[3] == f"next: {ticket.next}" and ticket.next.startswith(next_step)
 
 
-def write_twice(folder: Path, where: Any) -> None:
+def write_twice(folder, where):
     write_sessions(folder, 2, labels=NIGHTLY, where=where)
 
 
-def test_the_node_that_all_slow_cases_share_is_named(tmp_path: Path) -> None:
+def test_the_node_that_all_slow_cases_share_is_named(tmp_path):
     pairs = [("n1,n2", MISSED), ("n2,n3", MISSED), ("n1,n3", HELD), ("n3,n4", HELD)]
     write_twice(tmp_path, [{"nodelist": nodes, "gates": [check]} for nodes, check in pairs])
     (ticket,) = judged(tmp_path).tickets
@@ -98,15 +93,13 @@ SLOW = {"stack": "a", "gates": [MISSED]}
         ({"gates": [HELD], "nodelist": None}, "a alone, and b held on other nodes"),
     ],
 )
-def test_a_stack_that_nothing_judged_there_neither_held_nor_is_alike(
-    tmp_path: Path, beside: Mapping[str, Any], words: str
-) -> None:
+def test_a_stack_that_nothing_judged_there_neither_held_nor_is_alike(tmp_path, beside, words):
     write_twice(tmp_path, [SLOW, {"stack": "b", **beside}])
     ticket = judged(tmp_path).tickets[0]
     assert ticket.suspect == UNKNOWN and words in ticket.text
 
 
-def test_a_stack_without_proof_is_not_alike(tmp_path: Path) -> None:
+def test_a_stack_without_proof_is_not_alike(tmp_path):
     wrong = {"evidence": "contradicted", "result": "fail", "fail_phase": "sanity"}
     three = {"stacks": ("a", "b", "c"), "labels": NIGHTLY}
     write_sessions(tmp_path, 14, **three)
@@ -122,7 +115,7 @@ def test_a_stack_without_proof_is_not_alike(tmp_path: Path) -> None:
     assert "c not judged there" in ticket.text
 
 
-def test_what_no_night_tells_is_not_said(tmp_path: Path) -> None:
+def test_what_no_night_tells_is_not_said(tmp_path):
     """Since when, where every night was slow; a comparison with a night that
     was slow, too; nodes of what is not measured.
     """
@@ -142,13 +135,13 @@ def test_what_no_night_tells_is_not_said(tmp_path: Path) -> None:
     assert "not measured tonight" in ticket.text and "report --session 00000010" in ticket.next
 
 
-def test_stored_names_stay_on_the_line_of_a_ticket(tmp_path: Path) -> None:
+def test_stored_names_stay_on_the_line_of_a_ticket(tmp_path):
     write_twice(tmp_path, {**SLOW, "fabric": "ib\n\x1b[31m", "nodelist": "n1,n\x1b2"})
     answer = judged(tmp_path)
     assert answer.lines[0].isprintable() and answer.lines[3].isprintable()
 
 
-def test_each_fabric_of_a_partition_has_a_ticket(tmp_path: Path) -> None:
+def test_each_fabric_of_a_partition_has_a_ticket(tmp_path):
     places = [(place, fabric) for place in ("cpu", "gpu") for fabric in ("ib", "eth")]
     write_twice(
         tmp_path,
@@ -169,12 +162,10 @@ def test_each_fabric_of_a_partition_has_a_ticket(tmp_path: Path) -> None:
     ],
     ids=["not measured again", "slow when quiet", "busy again", "not seen again", "fewer values"],
 )
-def test_a_busy_machine_is_no_ordinary_red(
-    tmp_path: Path, value: float | None, options: dict[str, Any], decision: str
-) -> None:
+def test_a_busy_machine_is_no_ordinary_red(tmp_path, value, options, decision):
     """Missed references, and what is slower than the nights before."""
 
-    def write(number: int, fraction: float, samples: int = 10, **more: Any) -> str:
+    def write(number, fraction, samples=10, **more):
         held = fraction > 0.9
         case = {"gates": [HELD]} if held else {**FAILED, "gates": [{**MISSED, "value": fraction}]}
         given = {"labels": NIGHTLY, "change": by(1.0 if held else 1.5), **more}
@@ -193,14 +184,14 @@ def test_a_busy_machine_is_no_ordinary_red(
 
 
 @pytest.mark.parametrize("value", [1.5, 0.0, None, float("nan")])
-def test_a_busy_machine_excuses_a_loss_alone(tmp_path: Path, value: float | None) -> None:
+def test_a_busy_machine_excuses_a_loss_alone(tmp_path, value):
     where = {"gates": [{**MISSED, "value": value}]}
     write_sessions(tmp_path, 2, labels=NIGHTLY, where=where, condition=BUSY)
     assert judged(tmp_path).decision == "FAIL"
 
 
-def test_a_busy_machine_makes_no_value_of_nothing(tmp_path: Path) -> None:
-    def zero(row: dict[str, Any]) -> dict[str, Any]:
+def test_a_busy_machine_makes_no_value_of_nothing(tmp_path):
+    def zero(row):
         dead = row["benchmark"] == "Uniband" and row["repeat"] == 1
         return {**row, "value": 0.0} if dead else row
 
@@ -218,9 +209,7 @@ def test_a_busy_machine_makes_no_value_of_nothing(tmp_path: Path) -> None:
     ("usually", "tonight", "decision"),
     [(None, None, "FAIL"), (0.5, 0.55, "FAIL"), (0.5, 0.8, "NOT JUDGED"), (None, 0.8, "FAIL")],
 )
-def test_load_that_is_usual_excuses_nothing(
-    tmp_path: Path, usually: float | None, tonight: float | None, decision: str
-) -> None:
+def test_load_that_is_usual_excuses_nothing(tmp_path, usually, tonight, decision):
     """A machine whose ranks always lose their cores, and that held: a link at 44 % is red on it,
     but where they waited much longer for them.
     """
@@ -233,7 +222,7 @@ def test_load_that_is_usual_excuses_nothing(
     assert judged(tmp_path).decision == decision
 
 
-def test_a_missed_reference_says_since_when_by_its_checks(tmp_path: Path) -> None:
+def test_a_missed_reference_says_since_when_by_its_checks(tmp_path):
     for number in range(6):
         write_session(
             tmp_path, number, labels=NIGHTLY, where=FAILED if number > 2 else {"gates": [HELD]}
@@ -244,7 +233,7 @@ def test_a_missed_reference_says_since_when_by_its_checks(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("seed", range(0, 300, 100))
-def test_since_when_is_asked_of_the_sizes_that_lost(tmp_path: Path, seed: int) -> None:
+def test_since_when_is_asked_of_the_sizes_that_lost(tmp_path, seed):
     """With all sizes of the curve, the noise of those that lost nothing said that it began before."""
     for night in range(15):
         change = by(1.4 if night == 14 else 1.0, size=8)
@@ -252,7 +241,7 @@ def test_since_when_is_asked_of_the_sizes_that_lost(tmp_path: Path, seed: int) -
     assert judged(tmp_path).tickets[0].since == "2026-01-19"
 
 
-def test_a_case_without_proof_says_where_on_what_and_since_when(tmp_path: Path) -> None:
+def test_a_case_without_proof_says_where_on_what_and_since_when(tmp_path):
     lost = {
         "result": "fail",
         "fail_phase": "sanity",

@@ -2,8 +2,6 @@
 inside, and that nothing of it stays.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re
@@ -23,7 +21,7 @@ from reframe_tests.harness.stacks import metadata
 ROOT = metadata.ROOT
 
 
-def test_a_tree_with_a_mount_in_it_is_never_removed(tmp_path: Path) -> None:
+def test_a_tree_with_a_mount_in_it_is_never_removed(tmp_path):
     (tmp_path / "run-1/root/proc").mkdir(parents=True)
     table = tmp_path / "mountinfo"
     table.write_text(f"30 29 0:5 / {tmp_path}/run-1/root/proc rw - proc proc rw\n")
@@ -36,7 +34,7 @@ def test_a_tree_with_a_mount_in_it_is_never_removed(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def tiny(tmp_path: Path) -> Path:
+def tiny(tmp_path):
     """A root file system with bash, what a step is started with, and nothing else."""
     if os.geteuid() != 0:
         pytest.skip("[root] only root can enter another root file system")
@@ -56,7 +54,7 @@ def tiny(tmp_path: Path) -> Path:
     return root
 
 
-def run_in(root: Path, *steps: Step) -> tuple[list[int], list[str]]:
+def run_in(root, *steps):
     logs = [root.parent / f"{number}.log" for number in range(len(steps))]
     variables = {"PIP_CERT": "/ca.pem"}
     found = [
@@ -70,7 +68,7 @@ def run_in(root: Path, *steps: Step) -> tuple[list[int], list[str]]:
 SLEEP = "read -r -t 1000 <> <(:) || true"
 
 
-def test_steps_run_inside_as_the_user_asked_for(tiny: Path) -> None:
+def test_steps_run_inside_as_the_user_asked_for(tiny):
     ask = (
         'echo "$EUID $HOME $PWD $PIP_CERT ${PYTHONPATH-none} $HOSTNAME"; for f in /*; do echo '
         '"$f"; done'
@@ -87,7 +85,7 @@ def test_steps_run_inside_as_the_user_asked_for(tiny: Path) -> None:
     bare_machine.remove(tiny)
 
 
-def holders(log: Path) -> list[str]:
+def holders(log):
     """Processes that have this file open."""
     found = []
     for process in Path("/proc").glob("[0-9]*"):
@@ -98,7 +96,7 @@ def holders(log: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_a_killed_command_leaves_no_process_and_no_mount(tiny: Path, number: int) -> None:
+def test_a_killed_command_leaves_no_process_and_no_mount(tiny, number):
     log = tiny.parent / "log"
     code = (
         "import sys; from pathlib import Path; import bare_machine\n"

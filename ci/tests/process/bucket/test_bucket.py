@@ -1,7 +1,5 @@
 """Datasets in a bucket, on a real S3 server on this machine."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os
@@ -11,11 +9,9 @@ import sys
 import threading
 import time
 import urllib.request
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -38,7 +34,7 @@ ADDRESS = f"s3://{PLACE}"
 
 
 @pytest.fixture(scope="module")
-def endpoint() -> Iterator[str]:
+def endpoint():
     server = ThreadedMotoServer("127.0.0.1", port=0, verbose=False)
     server.start()
     host, port = server.get_host_and_port()
@@ -47,7 +43,7 @@ def endpoint() -> Iterator[str]:
 
 
 @pytest.fixture
-def s3(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> Any:
+def s3(endpoint, monkeypatch):
     """A client of the server, which has one empty bucket."""
     for name, value in {
         "AWS_ENDPOINT_URL": endpoint,
@@ -63,7 +59,7 @@ def s3(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> Any:
     return client
 
 
-def ask(endpoint: str, question: str, data: bytes = b"") -> None:
+def ask(endpoint, question, data=b""):
     request = urllib.request.Request(
         f"{endpoint}/moto-api/{question}",
         data=data,
@@ -73,19 +69,19 @@ def ask(endpoint: str, question: str, data: bytes = b"") -> None:
     urllib.request.urlopen(request).close()
 
 
-def keys(s3: Any) -> list[str]:
+def keys(s3):
     pages = s3.get_paginator("list_objects_v2").paginate(Bucket="results")
     return [one["Key"] for page in pages for one in page.get("Contents", ())]
 
 
-def listed(capsys: pytest.CaptureFixture[str]) -> list[str]:
+def listed(capsys):
     """Systems of the sessions in the bucket."""
     capsys.readouterr()
     assert cli.main(["sessions", "list", "--json", "--dataset", ADDRESS]) == 0
     return sorted(row["system"] for row in json.loads(capsys.readouterr().out))
 
 
-def refused(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+def refused(capsys, *words):
     """What a command says that gets no answer: one sentence, behind those on sessions that it left
     out.
     """
@@ -100,9 +96,7 @@ def refused(capsys: pytest.CaptureFixture[str], *words: str) -> str:
 GATE = ("gate", "--system", "testbed", "--dataset", ADDRESS)
 
 
-def test_writers_of_many_systems_and_a_reader_at_once(
-    s3: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_writers_of_many_systems_and_a_reader_at_once(s3, tmp_path, capsys):
     """Four checkouts send their nights one by one, the first one again and
     again, while another one reads.
     """
@@ -112,7 +106,7 @@ def test_writers_of_many_systems_and_a_reader_at_once(
     done = threading.Event()
     seen = []
 
-    def write(number: int) -> None:
+    def write(number):
         for night in range(4):
             again = number or 1
             noise = 0.01 * (night + 1)  # other values: the first one replaces its session
@@ -123,7 +117,7 @@ def test_writers_of_many_systems_and_a_reader_at_once(
                 write_session(folders[0], 0, system="system0", noise=noise)
             Bucket(PLACE).send(folders[number])
 
-    def read() -> None:
+    def read():
         while not done.is_set():
             with Bucket(PLACE).fetched() as folder:
                 store = Store(folder)
@@ -142,7 +136,7 @@ def test_writers_of_many_systems_and_a_reader_at_once(
     assert listed(capsys) == sorted(4 * [f"system{number}" for number in range(4)])
 
 
-def test_only_what_lacks_or_differs_is_copied(s3: Any, tmp_path: Path) -> None:
+def test_only_what_lacks_or_differs_is_copied(s3, tmp_path):
     write_session(tmp_path, 0)
     (tmp_path / ".nightly.lock").write_text("hidden")
     assert "2 files of 2" in Bucket(PLACE).send(tmp_path)
@@ -153,9 +147,7 @@ def test_only_what_lacks_or_differs_is_copied(s3: Any, tmp_path: Path) -> None:
     assert len(keys(s3)) == 4
 
 
-def test_an_export_takes_records_along_and_verdicts_find_all(
-    s3: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_export_takes_records_along_and_verdicts_find_all(s3, tmp_path, capsys):
     own = tmp_path / "dataset"
     last = [write_session(own, night, labels={"run": "nightly"}) for night in range(12)][-1]
     words = ("export", "--db", str(tmp_path / "results.db"), "--out", ADDRESS)
@@ -177,9 +169,7 @@ def test_an_export_takes_records_along_and_verdicts_find_all(
     assert "maintenance" in refused(capsys, *GATE, "--session", last)
 
 
-def test_csv_and_site(
-    s3: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_csv_and_site(s3, tmp_path, monkeypatch, capsys):
     from mpibench_site import commands
 
     write_session(tmp_path / "dataset", 0, labels={"run": "nightly"})
@@ -206,9 +196,7 @@ for night in range(1, 1000):
 """
 
 
-def test_a_killed_writer_loses_nothing(
-    s3: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_killed_writer_loses_nothing(s3, tmp_path, capsys):
     environ = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     writer = subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path)], env=environ)
     try:
@@ -225,8 +213,8 @@ def test_a_killed_writer_loses_nothing(
 
 
 def test_a_session_without_its_cases_is_left_out_and_later_refused(
-    s3: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+    s3, tmp_path, capsys, monkeypatch
+):
     names = [write_session(tmp_path, night) for night in range(2)]
     Bucket(PLACE).send(tmp_path)
     [lost] = [key for key in keys(s3) if key.startswith("all/cases/") and names[1] in key]
@@ -237,7 +225,7 @@ def test_a_session_without_its_cases_is_left_out_and_later_refused(
     assert names[1] in refused(capsys, *GATE, "--session", names[0])
 
 
-def test_what_is_no_file_of_a_dataset_is_not_read(s3: Any, tmp_path: Path) -> None:
+def test_what_is_no_file_of_a_dataset_is_not_read(s3, tmp_path):
     write_session(tmp_path, 0)
     Bucket(PLACE).send(tmp_path)
     for key in ("all/", "all/cases/", "all/.hidden/a.json", "all/notes.txt"):
@@ -252,9 +240,7 @@ def test_what_is_no_file_of_a_dataset_is_not_read(s3: Any, tmp_path: Path) -> No
         pass
 
 
-def test_damaged_objects_are_refused_by_name(
-    s3: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_damaged_objects_are_refused_by_name(s3, tmp_path, capsys):
     session = write_session(tmp_path, 0)
     Bucket(PLACE).send(tmp_path)
     [key] = [key for key in keys(s3) if key.startswith("all/samples/")]
@@ -266,13 +252,13 @@ def test_damaged_objects_are_refused_by_name(
 
 @pytest.mark.parametrize("words", [GATE, ("export", "--out", ADDRESS)])
 def test_a_store_that_refuses_gets_one_sentence(
-    s3: Any,
-    endpoint: str,
-    words: tuple[str, ...],
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    s3,
+    endpoint,
+    words,
+    tmp_path,
+    capsys,
+    monkeypatch,
+):
     write_session(tmp_path / "dataset", 0)
     given = words if words is GATE else (*words, "--db", str(tmp_path / "results.db"))
     s3.delete_bucket(Bucket="results")
@@ -292,9 +278,7 @@ def test_a_store_that_refuses_gets_one_sentence(
     assert ADDRESS in refused(capsys, *given)  # nobody is there any more
 
 
-def test_a_store_that_does_not_take_what_a_command_wrote_is_no_success(
-    s3: Any, endpoint: str, tmp_path: Path
-) -> None:
+def test_a_store_that_does_not_take_what_a_command_wrote_is_no_success(s3, endpoint, tmp_path):
     session = write_session(tmp_path, 0)
     Bucket(PLACE).send(tmp_path)
     with refused_as("not-reached", "NoSuchBucket"), Bucket(PLACE).fetched() as folder:
@@ -302,14 +286,12 @@ def test_a_store_that_does_not_take_what_a_command_wrote_is_no_success(
         ask(endpoint, "reset")
 
 
-def test_a_bucket_that_never_rests_is_given_up(
-    s3: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_bucket_that_never_rests_is_given_up(s3, tmp_path, monkeypatch):
     write_session(tmp_path, 0)
     Bucket(PLACE).send(tmp_path)
     readable = Bucket._readable
 
-    def then_changed(self: Bucket) -> dict[str, str | None]:
+    def then_changed(self):
         return dict.fromkeys(readable(self), '"another version"')
 
     monkeypatch.setattr(Bucket, "_readable", then_changed)
@@ -318,14 +300,14 @@ def test_a_bucket_that_never_rests_is_given_up(
 
 
 def test_a_folder_for_the_copy_that_takes_nothing_is_one_sentence(
-    s3: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+    s3, tmp_path, monkeypatch, capsys
+):
     write_session(tmp_path / "dataset", 0)
     Bucket(PLACE).send(tmp_path / "dataset")
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "absent"))
     assert "absent" in refused(capsys, *GATE)
 
-    def full(path: Path, content: bytes) -> None:
+    def full(path, content):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
 
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
@@ -334,7 +316,5 @@ def test_a_folder_for_the_copy_that_takes_nothing_is_one_sentence(
 
 
 @pytest.mark.parametrize("address", ["gs://results/all", "s3://"])
-def test_an_address_that_is_none_is_refused(
-    address: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_address_that_is_none_is_refused(address, capsys):
     assert address[:4] in refused(capsys, "gate", "--system", "testbed", "--dataset", address)

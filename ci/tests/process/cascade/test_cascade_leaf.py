@@ -2,12 +2,9 @@
 left out and why, and the job that they would run.
 """
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import Callable
-from pathlib import Path
 from subprocess import CompletedProcess
 
 import pytest
@@ -15,7 +12,7 @@ import pytest
 Run = Callable[..., CompletedProcess[str]]
 
 
-def test_fabrics_that_a_program_does_not_know_are_left_out_and_say_why(run_here: Run) -> None:
+def test_fabrics_that_a_program_does_not_know_are_left_out_and_say_why(run_here):
     said = run_here("-l", "-v", "--system=minicluster", only="cascade.py").stdout
     listed = set(re.findall(r"^- (\w+) %fabric=(\w+)", said, re.MULTILINE))
     tests = ("WireTcp", "TransportUcx", "TransportLibfabric")
@@ -29,7 +26,7 @@ def test_fabrics_that_a_program_does_not_know_are_left_out_and_say_why(run_here:
 
 
 @pytest.fixture
-def job(run_here: Run, sandbox: Path) -> Callable[..., str]:
+def job(run_here, sandbox):
     """The job script of a dry run of one test for the white paper's EDR, which nobody here has, on
     two nodes and on four.
     """
@@ -39,7 +36,7 @@ def job(run_here: Run, sandbox: Path) -> Callable[..., str]:
     assert two in text
     path.write_text(text.replace(two, '"node_counts": [2, 4]'))
 
-    def write(test: str, *options: str) -> str:
+    def write(test, *options):
         words = f"--dry-run --system=openhpc-mini -S level=smoke -n {test}%"
         result = run_here(*words.split(), *options, only="cascade.py")
         assert result.returncode == 0, result.stdout[-3000:]
@@ -49,7 +46,7 @@ def job(run_here: Run, sandbox: Path) -> Callable[..., str]:
     return write
 
 
-def test_rdma_programs_take_the_port_and_meet_over_ip(job: Callable[..., str]) -> None:
+def test_rdma_programs_take_the_port_and_meet_over_ip(job):
     text = job("WireRdma", "-S", "repeats=2")
     assert "--exclusive" in text and "--nodes=2" in text and "for repeat in 1 2; do" in text
     steps = [line for line in text.splitlines() if " task " in line]
@@ -60,9 +57,7 @@ def test_rdma_programs_take_the_port_and_meet_over_ip(job: Callable[..., str]) -
         assert any(words in line for line in steps)
 
 
-def test_a_map_of_the_wire_is_a_step_for_each_direction_of_a_round(
-    run_here: Run, sandbox: Path, job: Callable[..., str]
-) -> None:
+def test_a_map_of_the_wire_is_a_step_for_each_direction_of_a_round(run_here, sandbox, job):
     text = job("WireRdmaMap", "-S", "orders=1")
     assert "--exclusive" in text and "--ntasks=4" in text and "scontrol show topology" in text
     steps = [line.split()[1:] for line in text.splitlines() if line.startswith("step map/")]

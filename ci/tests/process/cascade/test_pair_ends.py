@@ -2,15 +2,12 @@
 lines in place of the measuring ones.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re
 import socket
 import subprocess
 import sys
-from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import pytest
@@ -35,15 +32,15 @@ with socket.create_connection((sys.argv[1], int(sys.argv[2])), 20) as asked:
 PLACES = ("{address}", "{port}")
 
 
-def left(folder: Path, name: str) -> str:
+def left(folder, name):
     return "".join((folder / f"{name}.{which}").read_text() for which in pair.ENDS)
 
 
-def content(folder: Path, name: str, which: str) -> dict[str, object]:
+def content(folder, name, which):
     return dict(json.loads((folder / f"{name}.{which}").read_text().splitlines()[1]))
 
 
-def test_only_the_socket_of_the_process_itself_counts() -> None:
+def test_only_the_socket_of_the_process_itself_counts():
     with socket.create_server(("127.0.0.1", 0)) as asked:
         port = asked.getsockname()[1]
         assert end.listens(os.getpid(), port)
@@ -54,7 +51,7 @@ def test_only_the_socket_of_the_process_itself_counts() -> None:
 
 
 @pytest.fixture
-def sysfs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def sysfs(tmp_path, monkeypatch):
     """A node with a bond of two cards and an RDMA device of one port, as the kernel shows them."""
     files = {
         **{
@@ -82,7 +79,7 @@ def sysfs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_a_port_counts_words_of_four_bytes(sysfs: Path) -> None:
+def test_a_port_counts_words_of_four_bytes(sysfs):
     found = end.look_at("mlx5_0/1")
     assert found["counters"] == {"rx_bytes": 100, "tx_bytes": 200}
     wanted = {
@@ -92,10 +89,10 @@ def test_a_port_counts_words_of_four_bytes(sysfs: Path) -> None:
         "carrier_changes": "0",
     }
     assert found["link"] == wanted
-    assert set(found["others"]) == {"eth0", "bond0", "ib0"}  # type: ignore[call-overload]
+    assert set(found["others"]) == {"eth0", "bond0", "ib0"}
 
 
-def test_what_counts_the_same_bytes_again_is_no_other_interface(sysfs: Path) -> None:
+def test_what_counts_the_same_bytes_again_is_no_other_interface(sysfs):
     found = end.look_at("bond0")
     assert found["counters"] == {"rx_bytes": 9, "tx_bytes": 9}
     assert found["others"] == {
@@ -105,36 +102,30 @@ def test_what_counts_the_same_bytes_again_is_no_other_interface(sysfs: Path) -> 
     assert found["others"] == end.look_at("eth0")["others"]
 
 
-def begin(folder: Path, *words: str, number: int = 0) -> subprocess.Popen[bytes]:
+def begin(folder, *words, number=0):
     environ = {**os.environ, "SLURM_PROCID": str(number)}
     return subprocess.Popen([sys.executable, str(end.PROGRAM), *words], cwd=folder, env=environ)
 
 
-def python(code: str, *more: str) -> tuple[str, ...]:
+def python(code, *more):
     return (sys.executable, "-c", code, *PLACES, *more)
 
 
-def both(
-    folder: Path,
-    name: str,
-    server: Sequence[str] = python(SERVER),
-    client: Sequence[str] = (),
-    limit_s: str = "60",
-) -> list[subprocess.Popen[bytes]]:
+def both(folder, name, server=(), client=(), limit_s="60"):
     """Both ends of a launch."""
-    client = client or python(CLIENT, name)
+    server, client = server or python(SERVER), client or python(CLIENT, name)
     return [
         begin(folder, which, name, "lo", limit_s, *words)
         for which, words in (("server", server), ("client", client))
     ]
 
 
-def ended(running: Iterable[subprocess.Popen[bytes]]) -> list[int]:
+def ended(running):
     return [each.wait(120) for each in running]
 
 
 @pytest.mark.parametrize("several", [False, True])
-def test_each_task_takes_its_own_part(tmp_path: Path, several: bool) -> None:
+def test_each_task_takes_its_own_part(tmp_path, several):
     """As Slurm starts them, one command line: of two tasks 0 is the server; four
     of five tasks are those of two pairs, and the fifth has a round off.
     """
@@ -152,7 +143,7 @@ def test_each_task_takes_its_own_part(tmp_path: Path, several: bool) -> None:
     assert {name for name in found.client.after.others if "/" not in name} <= there - {"lo"}
 
 
-def test_launches_at_the_same_time_do_not_meet_each_other(tmp_path: Path) -> None:
+def test_launches_at_the_same_time_do_not_meet_each_other(tmp_path):
     names = [f"launch{number}" for number in range(3)]
     assert set(ended([each for name in names for each in both(tmp_path, name)])) == {0}
     found = [pair.read(left(tmp_path, name), PROGRAM, name) for name in names]
@@ -164,7 +155,7 @@ def test_launches_at_the_same_time_do_not_meet_each_other(tmp_path: Path) -> Non
         assert each.client.cores == cores[0]
 
 
-def test_a_server_does_not_outlive_its_client(tmp_path: Path) -> None:
+def test_a_server_does_not_outlive_its_client(tmp_path):
     failing = python("raise SystemExit('no such device')")
     assert ended(both(tmp_path, "failed", client=failing)) == [0, 0]
     server = content(tmp_path, "failed", "server")
@@ -173,7 +164,7 @@ def test_a_server_does_not_outlive_its_client(tmp_path: Path) -> None:
         pair.read(left(tmp_path, "failed"), PROGRAM, "failed")
 
 
-def test_a_client_that_hangs_is_ended(tmp_path: Path) -> None:
+def test_a_client_that_hangs_is_ended(tmp_path):
     hanging = python("import time; time.sleep(600)")
     assert ended(both(tmp_path, "hung", client=hanging, limit_s="2")) == [0, 0]
     with pytest.raises(OutputError, match="client was ended at the time limit"):
@@ -181,7 +172,7 @@ def test_a_client_that_hangs_is_ended(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("which", ["server", "client"])
-def test_no_program_outlives_an_end_that_is_killed(tmp_path: Path, which: str) -> None:
+def test_no_program_outlives_an_end_that_is_killed(tmp_path, which):
     """As iperf3 would on a node whose jobs have no cgroup: its
     server waits for a client without end.
     """

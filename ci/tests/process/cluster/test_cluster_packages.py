@@ -2,8 +2,6 @@
 itself on an archive of our own.
 """
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json
@@ -39,7 +37,7 @@ cat "$2"
 """
 
 
-def archive(path: Path, names: dict[str, str | None]) -> None:
+def archive(path, names):
     """A tar file; a name with text is a link to it."""
     with tarfile.open(path, "w") as tar:
         for name, target in names.items():
@@ -55,7 +53,7 @@ def archive(path: Path, names: dict[str, str | None]) -> None:
 
 
 @pytest.fixture
-def apt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def apt(tmp_path, monkeypatch):
     """A machine without Slurm, with the stand-ins; the folder of their state."""
     tools = tmp_path / "tools"
     kept = tmp_path / "kept"
@@ -89,7 +87,7 @@ def apt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return kept
 
 
-def test_packages_are_unpacked_below_usr_and_nothing_else(apt: Path, tmp_path: Path) -> None:
+def test_packages_are_unpacked_below_usr_and_nothing_else(apt, tmp_path):
     """What a killed command left goes, and a second time nothing is fetched."""
     stale = tmp_path / "cache/mpibench/fetch-abc/root/usr"
     stale.mkdir(parents=True)
@@ -141,7 +139,7 @@ ARCHIVE = {
 }
 
 
-def fields_of(name: str) -> str:
+def fields_of(name):
     """What a package says of itself."""
     needed = f"Depends: {', '.join(ARCHIVE[name])}\n" if ARCHIVE[name] else ""
     return (
@@ -151,7 +149,7 @@ def fields_of(name: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def archive_of_packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def archive_of_packages(tmp_path_factory):
     """A folder of real packages with an index, as ``deb [trusted=yes] copy:FOLDER ./`` wants it."""
     if not shutil.which("apt-get") or not shutil.which("dpkg-deb"):
         pytest.skip("[debian] this machine has no apt")
@@ -174,9 +172,7 @@ def archive_of_packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def machine_with(
-    installed: list[str], archive: Path, place: Path, monkeypatch: pytest.MonkeyPatch
-) -> Path:
+def machine_with(installed, archive, place, monkeypatch):
     """Let apt take this for a machine where exactly these packages are
     installed (``apt.conf(5)``); its dpkg status.
     """
@@ -210,8 +206,8 @@ BASE = ["libc6", "dpkg", "apt"]
     ids=["bare machine", "Open MPI before", "half of Slurm", "everything but Slurm's programs"],
 )
 def test_the_packages_do_not_depend_on_what_is_installed(
-    archive_of_packages: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, installed: list[str]
-) -> None:
+    archive_of_packages, tmp_path, monkeypatch, installed
+):
     status = machine_with(installed, archive_of_packages, tmp_path / "machine", monkeypatch)
     before = status.read_text()
     root = packages.provide(print)
@@ -228,9 +224,7 @@ def test_the_packages_do_not_depend_on_what_is_installed(
 
 
 @pytest.mark.parametrize("mask", [0o000, 0o002, 0o077])
-def test_nobody_else_can_write_what_was_unpacked_whatever_the_umask(
-    apt: Path, tmp_path: Path, mask: int
-) -> None:
+def test_nobody_else_can_write_what_was_unpacked_whatever_the_umask(apt, tmp_path, mask):
     """And no program keeps a set-user-id bit."""
     with tarfile.open(apt / "setuid.deb", "w") as tar:
         row = tarfile.TarInfo("./usr/bin/su")
@@ -248,7 +242,7 @@ def test_nobody_else_can_write_what_was_unpacked_whatever_the_umask(
 
 
 @pytest.mark.parametrize("place", ["usr/sbin/slurmd-wlm", "usr/sbin", "packages.json"])
-def test_a_file_that_others_can_write_is_not_run(apt: Path, place: str) -> None:
+def test_a_file_that_others_can_write_is_not_run(apt, place):
     root = packages.provide(print)
     assert root is not None
     (root / place).chmod(0o775)
@@ -257,9 +251,7 @@ def test_a_file_that_others_can_write_is_not_run(apt: Path, place: str) -> None:
 
 
 @pytest.mark.parametrize("place", ["cache", "cache/mpibench", ""])
-def test_a_directory_that_others_can_write_is_no_place_for_programs(
-    apt: Path, tmp_path: Path, place: str
-) -> None:
+def test_a_directory_that_others_can_write_is_no_place_for_programs(apt, tmp_path, place):
     (tmp_path / "cache").mkdir()
     (tmp_path / "cache" / "mpibench").mkdir()
     for _ in range(2):
@@ -270,7 +262,7 @@ def test_a_directory_that_others_can_write_is_no_place_for_programs(
         packages.provide(print)  # now they are there, and the second time are looked at as well
 
 
-def test_somebody_elses_programs_are_not_run(apt: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_somebody_elses_programs_are_not_run(apt, monkeypatch):
     """As with root's HOME kept by sudo: the cache is a user's, who would choose what root runs."""
     packages.provide(print)
     mine = os.getuid()

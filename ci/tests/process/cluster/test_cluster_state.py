@@ -1,12 +1,9 @@
 """The runtime directory: right processes, one command at a time, nobody else's directory."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -16,18 +13,18 @@ from reframe_tests.harness.vocabulary import BadInput
 
 
 @pytest.fixture
-def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def runtime(tmp_path, monkeypatch):
     path = tmp_path / "runtime"
     monkeypatch.setenv(state.RUNTIME_VARIABLE, str(path))
     return path
 
 
 @pytest.fixture
-def begin(tmp_path: Path) -> Iterator[Callable[[str], state.Process]]:
+def begin(tmp_path):
     """Starts processes of a given name, which end with the test."""
-    begun: list[subprocess.Popen[bytes]] = []
+    begun = []
 
-    def start(name: str) -> state.Process:
+    def start(name):
         program = tmp_path / name
         program.symlink_to(Path("/bin/sleep").resolve())
         begun.append(subprocess.Popen([str(program), "60"], executable=str(program)))
@@ -41,13 +38,13 @@ def begin(tmp_path: Path) -> Iterator[Callable[[str], state.Process]]:
         child.wait()
 
 
-def a_state(pid: int, start_ticks: int) -> state.State:
+def a_state(pid, start_ticks):
     return state.State(
         plan.ClusterPlan(2, "spread", (0, 1)), state.Process(pid, start_ticks), False
     )
 
 
-def test_a_corpse_is_not_alive() -> None:
+def test_a_corpse_is_not_alive():
     child = os.fork()
     if child == 0:
         os._exit(0)
@@ -59,16 +56,14 @@ def test_a_corpse_is_not_alive() -> None:
 
 
 @pytest.mark.parametrize("text", [b'{"plan": ', b'{"plan": {}}', b"[]", b"\xff"])
-def test_a_damaged_state_file_is_one_sentence(runtime: Path, text: bytes) -> None:
+def test_a_damaged_state_file_is_one_sentence(runtime, text):
     with state.locked():
         (runtime / "state.json").write_bytes(text)
     with pytest.raises(BadInput, match="damaged"):
         state.load()
 
 
-def test_a_dead_or_half_built_cluster_cannot_be_used(
-    runtime: Path, begin: Callable[[str], state.Process]
-) -> None:
+def test_a_dead_or_half_built_cluster_cannot_be_used(runtime, begin):
     init = begin(state.INIT)
     for process, said in (
         ((os.getpid(), 1), "not up"),
@@ -80,7 +75,7 @@ def test_a_dead_or_half_built_cluster_cannot_be_used(
             state.running()
 
 
-def test_one_command_at_a_time(runtime: Path) -> None:
+def test_one_command_at_a_time(runtime):
     with state.locked():
         program = "from mpibench_cluster import state\nwith state.locked(): pass"
         other = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
@@ -89,17 +84,17 @@ def test_one_command_at_a_time(runtime: Path) -> None:
         pass
 
 
-def _moved(path: Path) -> Path:
+def _moved(path):
     return path.rename(path.with_name(f"{path.name}.moved"))
 
 
-DIRECTORY_TRICKS: dict[str, Callable[[Path], object]] = {
+DIRECTORY_TRICKS = {
     "of somebody else": lambda runtime: None,
     "others may write": lambda runtime: runtime.chmod(0o777),
     "a link": lambda runtime: runtime.symlink_to(_moved(runtime)),
     "a file": lambda runtime: (_moved(runtime), runtime.touch()),
 }
-FILE_TRICKS: dict[str, Callable[[Path], object]] = {
+FILE_TRICKS = {
     "others may write the file": lambda runtime: (runtime / "state.json").chmod(0o620),
     "the file is a link": lambda runtime: (runtime / "state.json").symlink_to(
         _moved(runtime / "state.json")
@@ -113,11 +108,11 @@ FILE_TRICKS: dict[str, Callable[[Path], object]] = {
 
 @pytest.mark.parametrize("trick", [*DIRECTORY_TRICKS, *FILE_TRICKS])
 def test_what_others_control_is_believed_by_no_command(
-    runtime: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    begin: Callable[[str], state.Process],
-    trick: str,
-) -> None:
+    runtime,
+    monkeypatch,
+    begin,
+    trick,
+):
     """Whoever writes the state file chooses whose namespaces root
     enters, and so what root executes there.
     """
@@ -140,9 +135,7 @@ def test_what_others_control_is_believed_by_no_command(
     assert init.alive
 
 
-def test_only_an_init_of_the_callers_own_is_entered(
-    runtime: Path, monkeypatch: pytest.MonkeyPatch, begin: Callable[[str], state.Process]
-) -> None:
+def test_only_an_init_of_the_callers_own_is_entered(runtime, monkeypatch, begin):
     other = begin("sleepy")
     with state.locked():
         state.save(a_state(other.pid, other.start_ticks))
@@ -163,8 +156,8 @@ def test_only_an_init_of_the_callers_own_is_entered(
 
 
 def test_what_is_read_of_a_held_process_is_never_another_ones(
-    begin: Callable[[str], state.Process],
-) -> None:
+    begin,
+):
     process = begin("first")
     with process.held() as folder:
         assert os.readlink("exe", dir_fd=folder) == str(Path("/bin/sleep").resolve())
@@ -181,8 +174,8 @@ def test_what_is_read_of_a_held_process_is_never_another_ones(
 
 
 def test_root_keeps_its_cluster_where_nobody_else_can_write(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    monkeypatch,
+):
     monkeypatch.delenv(state.RUNTIME_VARIABLE, raising=False)
     monkeypatch.setenv("XDG_RUNTIME_DIR", "/run/user/1000")  # as sudo may keep it
     monkeypatch.setattr(os, "geteuid", lambda: 0)
@@ -192,7 +185,7 @@ def test_root_keeps_its_cluster_where_nobody_else_can_write(
 
 
 @pytest.mark.parametrize("mask", [0o000, 0o077])
-def test_what_is_written_is_believed_under_any_umask(runtime: Path, mask: int) -> None:
+def test_what_is_written_is_believed_under_any_umask(runtime, mask):
     previous = os.umask(mask)
     try:
         with state.locked():
@@ -205,7 +198,7 @@ def test_what_is_written_is_believed_under_any_umask(runtime: Path, mask: int) -
         os.umask(previous)
 
 
-def everything(folder: Path) -> dict[str, bytes | None]:
+def everything(folder):
     return {
         str(path.relative_to(folder)): None if path.is_dir() else path.read_bytes()
         for path in folder.rglob("*")
@@ -213,9 +206,7 @@ def everything(folder: Path) -> dict[str, bytes | None]:
 
 
 @pytest.mark.parametrize("with_names_of_a_cluster", [False, True])
-def test_a_directory_with_something_else_in_it_stays_as_it_is(
-    runtime: Path, with_names_of_a_cluster: bool
-) -> None:
+def test_a_directory_with_something_else_in_it_stays_as_it_is(runtime, with_names_of_a_cluster):
     (runtime / "etc").mkdir(parents=True)
     (runtime / "etc" / "precious.conf").write_text("years of work")
     if with_names_of_a_cluster:
@@ -229,7 +220,7 @@ def test_a_directory_with_something_else_in_it_stays_as_it_is(
     assert everything(runtime) == before
 
 
-def test_down_removes_what_a_cluster_makes_and_nothing_else(runtime: Path, tmp_path: Path) -> None:
+def test_down_removes_what_a_cluster_makes_and_nothing_else(runtime, tmp_path):
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "kept").write_text("kept")
@@ -239,7 +230,7 @@ def test_down_removes_what_a_cluster_makes_and_nothing_else(runtime: Path, tmp_p
         (runtime / "log" / "init.log").touch()
         (runtime / "etc").symlink_to(outside)
         (runtime / "thesis.tex").write_text("mine")
-    said: list[str] = []
+    said = []
     lifecycle.down(said.append)
     assert said[1].startswith(f"left in {runtime}") and "thesis.tex" in said[1]
     assert everything(runtime) == {state.MARK: b"", "thesis.tex": b"mine"}
@@ -249,9 +240,7 @@ def test_down_removes_what_a_cluster_makes_and_nothing_else(runtime: Path, tmp_p
     assert not runtime.exists()
 
 
-def test_inside_a_node_every_command_is_refused(
-    runtime: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_inside_a_node_every_command_is_refused(runtime, tmp_path, monkeypatch):
     mark = tmp_path / "node.json"
     mark.write_text("{}")
     monkeypatch.setattr(state, "_NODE_MARK", mark)

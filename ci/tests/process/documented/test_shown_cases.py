@@ -2,12 +2,8 @@
 job scripts, on the bundled systems with stacks like those of the papers.
 """
 
-from __future__ import annotations
-
 import re
 import shlex
-import subprocess
-from collections.abc import Callable
 
 import pytest
 
@@ -31,11 +27,11 @@ SHOWN = {
 
 
 @pytest.fixture(scope="module")
-def stacks_variable(tmp_path_factory: pytest.TempPathFactory) -> str:
+def stacks_variable(tmp_path_factory):
     return synthetic_stack.write_all(tmp_path_factory.mktemp("stacks"))
 
 
-def file_of(test: str) -> str:
+def file_of(test):
     """The one file with a test, which is loaded in a quarter of the time of all."""
     [path] = [
         path
@@ -47,11 +43,11 @@ def file_of(test: str) -> str:
 
 @pytest.mark.parametrize(("shown", "system"), SHOWN.items(), ids=list(SHOWN))
 def test_a_case_that_is_shown_gets_its_jobs(
-    shown: str,
-    system: str,
-    run_reframe: Callable[..., subprocess.CompletedProcess[str]],
-    stacks_variable: str,
-) -> None:
+    shown,
+    system,
+    run_reframe,
+    stacks_variable,
+):
     assert f"`reframe -c reframe_tests -r {shown}`" in synthetic_site.page("background/papers")
     words = shlex.split(shown)
     test = words[words.index("-n") + 1]

@@ -5,14 +5,11 @@ be loaded, entered, left or broken off is tried, whatever is installed; ``test_e
 does it with the real ones.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 import signal
 import subprocess
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -32,16 +29,16 @@ from synthetic_evidence import STACK
 
 
 @pytest.fixture(scope="session")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def built(tmp_path_factory):
     return recorder.build(tmp_path_factory.mktemp("recorder"))
 
 
 @pytest.fixture(scope="session")
-def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def programs(tmp_path_factory):
     """Folder with two fake MPI libraries and the programs on them."""
     folder = tmp_path_factory.mktemp("programs")
     shared = ("-shared", "-fPIC")
-    on: dict[str, tuple[str, ...]] = {}
+    on = {}
     for name in ("mpich", "openmpi"):
         (folder / name).mkdir()
         compile_c(folder / name / "libmpi.so", MPI_SOURCE, *shared, f"-D{name.upper()}")
@@ -62,17 +59,17 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def run(built: Path, programs: Path, tmp_path: Path):
+def run(built, programs, tmp_path):
     """Runs one process under the recorder; returns exit status and
     rank record. It must never print anything.
     """
 
     def run_(
-        *words: str,
-        program: str = "on-mpich",
-        directory: Path | None = None,
-        code: int = 0,
-        **environment: str,
+        *words,
+        program="on-mpich",
+        directory=None,
+        code=0,
+        **environment,
     ):
         asked = tmp_path / "evidence" if directory is None else directory
         if directory is None:
@@ -103,9 +100,7 @@ def run(built: Path, programs: Path, tmp_path: Path):
 # ---- building ----
 
 
-def test_library_is_built_once_per_source_by_the_first_compiler_that_can(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_library_is_built_once_per_source_by_the_first_compiler_that_can(tmp_path, monkeypatch):
     working = recorder.compilers()[0]
     monkeypatch.setattr(recorder, "compilers", lambda: [("/bin/false",), working])
     first = recorder.build(tmp_path)
@@ -120,9 +115,7 @@ def test_library_is_built_once_per_source_by_the_first_compiler_that_can(
     assert recorder.digest() not in first.name
 
 
-def test_no_compiler_or_one_that_fails_is_named_and_leaves_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_no_compiler_or_one_that_fails_is_named_and_leaves_nothing(tmp_path, monkeypatch):
     for compiler, said in (
         ("/bin/false", r"\(/bin/false: exit status 1, no message\); install gcc"),
         ("no-such-compiler", "no-such-compiler: No such file or directory"),
@@ -135,7 +128,7 @@ def test_no_compiler_or_one_that_fails_is_named_and_leaves_nothing(
     assert not list(tmp_path.iterdir())
 
 
-def test_source_is_free_of_warnings(tmp_path: Path):
+def test_source_is_free_of_warnings(tmp_path):
     strict = ("-Werror", "-Wshadow", "-Wconversion", "-Wstrict-prototypes")
     command = [*recorder.compilers()[0], *recorder.flags(), *recorder.SHARED, *strict]
     command += ["-o", str(tmp_path / "w.so"), str(recorder.SOURCE), *recorder.LIBRARIES]
@@ -143,7 +136,7 @@ def test_source_is_free_of_warnings(tmp_path: Path):
     assert done.returncode == 0, done.stderr
 
 
-def test_c_and_fortran_entry_points_are_exported(built: Path):
+def test_c_and_fortran_entry_points_are_exported(built):
     library = ctypes.CDLL(str(built))
     for name in ("init", "init_thread", "finalize", "session_init", "session_finalize"):
         own = (f"MPI_{name.capitalize()}", f"PMPI_{name.capitalize()}")
@@ -153,7 +146,7 @@ def test_c_and_fortran_entry_points_are_exported(built: Path):
 # ---- rank record ----
 
 
-def test_rank_records_its_world_and_library(run, programs: Path):
+def test_rank_records_its_world_and_library(run, programs):
     (rank,) = run(FAKE_RANK="3", FAKE_SIZE="8", SLURM_PROCID="1", SLURM_JOB_ID="77")
     assert (rank.rank, rank.size, rank.world_known, rank.rank_source, rank.job) == (
         3,
@@ -176,7 +169,7 @@ def test_rank_records_its_world_and_library(run, programs: Path):
 
 
 @pytest.mark.parametrize("program", ["on-openmpi", "copies-openmpi"])
-def test_world_of_openmpi_is_a_pointer_and_may_have_moved_into_the_program(run, program: str):
+def test_world_of_openmpi_is_a_pointer_and_may_have_moved_into_the_program(run, program):
     """A copy relocation (ELF, R_X86_64_COPY): libmpi works on the program's
     copy, the symbol inside libmpi is dead memory.
     """
@@ -203,7 +196,7 @@ OTHER = "the MPI library is not the one of MPIBENCH_LIBRARY"
         ({"MPIBENCH_WORLD": "%s%n"}, NO_OBJECT),
     ],
 )
-def test_unknown_mpi_is_never_asked_for_its_world(run, changes: dict[str, str], reason: str):
+def test_unknown_mpi_is_never_asked_for_its_world(run, changes, reason):
     """A wrong handle would abort the benchmark (the fake does);
     the launcher's variables must do then.
     """
@@ -220,7 +213,7 @@ def test_unknown_mpi_is_never_asked_for_its_world(run, changes: dict[str, str], 
         ("clock_gettime=0x44000000", False),  # a symbol of another library
     ],
 )
-def test_a_library_that_nobody_named_is_known_by_a_symbol(run, worlds: str, known: bool) -> None:
+def test_a_library_that_nobody_named_is_known_by_a_symbol(run, worlds, known):
     (rank,) = run(
         program="on-openmpi",
         FAKE_VERSION="Open MPI v0",
@@ -237,7 +230,7 @@ def test_a_library_that_nobody_named_is_known_by_a_symbol(run, worlds: str, know
     assert 0 < rank.loaded_ns < rank.init.monotonic_ns
 
 
-def test_another_mpi_than_the_stacks_is_not_asked(run, programs: Path):
+def test_another_mpi_than_the_stacks_is_not_asked(run, programs):
     """Its handle may be another kind of thing: this fake is Open MPI's, the stack an MPICH."""
     (rank,) = run(
         program="on-openmpi",
@@ -247,7 +240,7 @@ def test_another_mpi_than_the_stacks_is_not_asked(run, programs: Path):
     assert (rank.rank, rank.world_unknown) == (None, OTHER)
 
 
-def test_a_copy_beside_the_stacks_library_is_that_library(run, programs: Path, tmp_path: Path):
+def test_a_copy_beside_the_stacks_library_is_that_library(run, programs, tmp_path):
     """Wheels cannot hold links; a link to it from elsewhere is the same library, too."""
     (tmp_path / "link.so").symlink_to(programs / "mpich" / "libmpi.so")
     (programs / "mpich" / "libmpi.so.12").write_bytes(b"")
@@ -256,9 +249,7 @@ def test_a_copy_beside_the_stacks_library_is_that_library(run, programs: Path, t
         assert (rank.size, rank.world_known, rank.world_unknown) == (2, True, "")
 
 
-def test_the_standards_own_library_needs_no_record(
-    run, built: Path, programs: Path, tmp_path: Path
-):
+def test_the_standards_own_library_needs_no_record(run, built, programs, tmp_path):
     """MPI 5.0, appendix A: MPI_COMM_WORLD of ``libmpi_abi`` is 0x101, whoever made it."""
     source = MPI_SOURCE.replace("0x44000000", "0x101")
     compile_c(programs / "libmpi_abi.so", source, "-shared", "-fPIC", "-Wl,-soname,libmpi_abi.so")
@@ -310,7 +301,7 @@ def test_a_recorder_without_its_variables_names_nobody(run):
         *((way, False) for way in ("session left open", "sessions, the second open")),
     ],
 )
-def test_each_way_through_mpi_is_recorded_once_with_its_end(run, way: str, ended: bool):
+def test_each_way_through_mpi_is_recorded_once_with_its_end(run, way, ended):
     (rank,) = run(way, code=-signal.SIGKILL if way == "killed" else 0)
     assert (rank.finalize is not None) == ended and rank.init.cpus
 
@@ -319,7 +310,7 @@ def test_each_way_through_mpi_is_recorded_once_with_its_end(run, way: str, ended
     ("way", "program"),
     [("session", "on-openmpi"), ("session and world", "on-mpich"), ("sessions", "on-mpich")],
 )
-def test_a_session_is_recorded_as_a_world_is_and_has_none(run, way: str, program: str):
+def test_a_session_is_recorded_as_a_world_is_and_has_none(run, way, program):
     """Asked for the rank in a world that there is not, a library
     ends the program (MPI 4.0, 11.3).
     """
@@ -329,7 +320,7 @@ def test_a_session_is_recorded_as_a_world_is_and_has_none(run, way: str, program
     assert rank.world_unknown == "the program began with a session, which has no world"
 
 
-def test_library_opened_privately_is_found(run, programs: Path):
+def test_library_opened_privately_is_found(run, programs):
     library = str((programs / "mpich" / "libmpi.so").resolve())
     (rank,) = run(library, program="private", FAKE_SIZE="2")
     assert (rank.library, rank.size) == (library, 2)
@@ -390,7 +381,7 @@ def test_settings_are_kept_and_secrets_are_not(run):
 # ---- staying out of the way ----
 
 
-def test_where_nothing_can_be_said_nothing_is_written_and_the_run_goes_on(run, tmp_path: Path):
+def test_where_nothing_can_be_said_nothing_is_written_and_the_run_goes_on(run, tmp_path):
     """Nobody asked, no MPI, one that did not begin, no folder."""
     assert run(MPIBENCH_EVIDENCE="") == run("without") == []
     for way in ("", "session"):
@@ -400,7 +391,7 @@ def test_where_nothing_can_be_said_nothing_is_written_and_the_run_goes_on(run, t
         assert run(directory=tmp_path / name) == []
 
 
-def test_what_a_full_disk_cut_is_no_record(built: Path, programs: Path, tmp_path: Path):
+def test_what_a_full_disk_cut_is_no_record(built, programs, tmp_path):
     inside_namespace(
         tmp_path,
         "mount -t tmpfs -o size=4k none /mnt",

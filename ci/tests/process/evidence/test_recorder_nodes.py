@@ -2,14 +2,9 @@
 machine does not have, and a library of the test's own that stands for CUDA's driver.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import os
 import subprocess
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -23,7 +18,7 @@ from reframe_tests.harness.evidence.gpu_use import (
     ROOT_PORT,
     SWITCH,
 )
-from reframe_tests.harness.evidence.rank_records import RankEvidence, UsedGpu
+from reframe_tests.harness.evidence.rank_records import UsedGpu
 from reframe_tests.harness.launchers import registry
 from reframe_tests.harness.machine.fabric import Fabric, Rail
 from synthetic_evidence import STACK
@@ -59,7 +54,7 @@ int hipDeviceGetName(char *to, int size, int device) { strncpy(to, "AMD Instinct
 """
 
 
-def plant(tree: str, folder: Path) -> None:
+def plant(tree, folder):
     """Write the files and links of a tree (``path = content``,
     ``path -> target``) below a folder.
     """
@@ -77,7 +72,7 @@ def plant(tree: str, folder: Path) -> None:
 
 
 @pytest.fixture(scope="session")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def made(tmp_path_factory):
     """A program on something that stands for an MPI, and drivers that it may load."""
     folder = tmp_path_factory.mktemp("made")
     shared = ("-shared", "-fPIC")
@@ -94,7 +89,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def variables(made: Path, tmp_path: Path) -> dict[str, str]:
+def variables(made, tmp_path):
     """What a launcher gives a rank whose record is to be in the test's folder."""
     known = recorder.variables(STACK, registry.known()["srun"])
     own = {"LD_PRELOAD": str(recorder.build(made)), "MPIBENCH_EVIDENCE": str(tmp_path)}
@@ -102,10 +97,10 @@ def variables(made: Path, tmp_path: Path) -> dict[str, str]:
 
 
 @pytest.fixture
-def seen_on(made: Path, variables: dict[str, str], tmp_path: Path) -> Callable[..., RankEvidence]:
+def seen_on(made, variables, tmp_path):
     """What a rank says on a machine with a tree below /sys/class, or elsewhere."""
 
-    def seen_on_(tree: str, place: str = "/sys/class") -> RankEvidence:
+    def seen_on_(tree, place="/sys/class"):
         plant(tree, tmp_path / "tree")
         words = " ".join(f"{name}={value}" for name, value in variables.items())
         mount = f"mount --rbind {tmp_path}/tree {place}"
@@ -116,20 +111,20 @@ def seen_on(made: Path, variables: dict[str, str], tmp_path: Path) -> Callable[.
     return seen_on_
 
 
-def later(rank: RankEvidence, link: str, **values: Any) -> RankEvidence:
+def later(rank, link, **values):
     """The same rank, with other values of a link at its end."""
     assert rank.finalize is not None and rank.finalize.links is not None
     links = {**rank.finalize.links, link: {**rank.finalize.links[link], **values}}
     return dataclasses.replace(rank, finalize=dataclasses.replace(rank.finalize, links=links))
 
 
-def fabric(device: str, rate: float, transport: str = "ucx") -> Fabric:
+def fabric(device, rate, transport="ucx"):
     return Fabric("net", transport, "cluster", (Rail(device, rate),))
 
 
 #: Tree to its rail, what its port shows, other values of it at the end, and which of the counters
 #: that grew are reported: congestion and what was corrected are kept, and are no errors.
-ADAPTERS: dict[str, tuple[Fabric, dict[str, Any], dict[str, int], dict[str, bool]]] = {
+ADAPTERS = {
     "mlx5": (
         fabric("mlx5_0", 200),
         {
@@ -176,9 +171,7 @@ ADAPTERS: dict[str, tuple[Fabric, dict[str, Any], dict[str, int], dict[str, bool
 
 
 @pytest.mark.parametrize("tree", ADAPTERS)
-def test_ports_are_read_and_their_counters_told_apart(
-    seen_on: Callable[..., RankEvidence], tree: str
-) -> None:
+def test_ports_are_read_and_their_counters_told_apart(seen_on, tree):
     net, shown, values, reported = ADAPTERS[tree]
     [rail] = net.rails
     link = f"{rail.device}/1"
@@ -203,7 +196,7 @@ def test_ports_are_read_and_their_counters_told_apart(
     assert f"came up at {rail.line_rate_gbit_per_s} Gbit/s, but the site says" in slow
 
 
-def test_roce_is_its_port_and_the_interface_on_it(seen_on: Callable[..., RankEvidence]) -> None:
+def test_roce_is_its_port_and_the_interface_on_it(seen_on):
     rank = seen_on("roce")
     net = fabric("mlx5_1", 100)
     states = link_state.check_links([rank], net).states
@@ -218,7 +211,7 @@ def test_roce_is_its_port_and_the_interface_on_it(seen_on: Callable[..., RankEvi
     assert "the link of lo" in sentence and "was interrupted during the run" in sentence
 
 
-def test_a_port_may_count_elsewhere_or_nothing(seen_on: Callable[..., RankEvidence]) -> None:
+def test_a_port_may_count_elsewhere_or_nothing(seen_on):
     rank = seen_on("efa")
     counts = {name: (count.rx, count.tx) for name, count in rank.init.ports.items()}
     assert counts == {"efa_0/1": (78, 77), "dumb_0/1": (None, None)}
@@ -233,8 +226,8 @@ SECOND = "0000:41:00.0"
 
 
 @pytest.fixture
-def run(made: Path, variables: dict[str, str], tmp_path: Path) -> Callable[..., RankEvidence]:
-    def run_(driver: str, **environment: str) -> RankEvidence:
+def run(made, variables, tmp_path):
+    def run_(driver, **environment):
         environ = {**os.environ, **variables, "DRIVER": str(made / driver), **environment}
         done = subprocess.run(
             [made / "program"], env=environ, capture_output=True, timeout=60, check=False
@@ -259,12 +252,12 @@ TWO = UsedGpu(SECOND, True, A100, "62" * 16)
     ids=["of the thread", "a primary one", "further ones behind"],
 )
 def test_the_gpu_of_the_threads_context_is_the_ranks(
-    run: Callable[..., RankEvidence],
-    current: str,
-    active: str,
-    chosen: str,
-    gpus: tuple[UsedGpu, ...],
-) -> None:
+    run,
+    current,
+    active,
+    chosen,
+    gpus,
+):
     told = {"STAND_IN_CURRENT": current, "STAND_IN_ACTIVE": active, "CUDA_VISIBLE_DEVICES": chosen}
     rank = run("libcuda.so.1", STAND_IN_DEVICES=DEVICES, **told)
     assert (rank.init.gpus, rank.last.gpus) == ((), gpus), "it began after MPI_Init"
@@ -282,15 +275,13 @@ def test_the_gpu_of_the_threads_context_is_the_ranks(
         ("libamdhip64.so.6", {}),  # without a driver
     ],
 )
-def test_a_driver_that_names_none_is_no_gpu(
-    run: Callable[..., RankEvidence], driver: str, environment: dict[str, str]
-) -> None:
+def test_a_driver_that_names_none_is_no_gpu(run, driver, environment):
     rank = run(driver, **environment)
     assert rank.last.gpus == ()
     assert (rank.last.gpu_library or "").endswith(driver)
 
 
-def test_the_nodes_gpus_and_what_is_near_them(seen_on: Callable[..., RankEvidence]) -> None:
+def test_the_nodes_gpus_and_what_is_near_them(seen_on):
     node = seen_on("gpus", "/sys")
     gpus = node.node_gpus or {}
     adapters = node.adapters or {}

@@ -2,12 +2,7 @@
 with ReFrame and with the command that adds stacks.
 """
 
-from __future__ import annotations
-
 import re
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -38,13 +33,13 @@ BUILD = {"name": "mympi", "version": "1.2", "device": ""}
 
 
 @pytest.fixture(autouse=True)
-def extensions(monkeypatch: pytest.MonkeyPatch) -> None:
+def extensions(monkeypatch):
     """The folder itself, not a copy."""
     monkeypatch.setenv(records.EXTENSIONS, str(FOLDER))
     monkeypatch.delenv(metadata.EXTRA_STACKS, raising=False)
 
 
-def words_of(tmp_path: Path) -> dict[str, Any]:
+def words_of(tmp_path):
     """How ReFrame is called for the templates at this site."""
     return {
         "config": tmp_path / "site_configs" / "settings.py",
@@ -53,9 +48,7 @@ def words_of(tmp_path: Path) -> dict[str, Any]:
     }
 
 
-def test_reframe_writes_the_job_of_all_three(
-    tmp_path: Path, run_reframe: Callable[..., Any]
-) -> None:
+def test_reframe_writes_the_job_of_all_three(tmp_path, run_reframe):
     write_site(tmp_path, SYSTEM)
     folder = tmp_path / "environments" / "mympi"
     program = folder / "bin" / "mysuite-ring"
@@ -79,7 +72,7 @@ def test_reframe_writes_the_job_of_all_three(
     assert re.search(rf"{launch} *{program} --sizes 8:1024 --repeat 100$", script, re.M), script
 
 
-def test_the_suite_reads_its_output_and_refuses_a_damaged_one(tmp_path: Path) -> None:
+def test_the_suite_reads_its_output_and_refuses_a_damaged_one(tmp_path):
     listed = run_with(FOLDER, "-c", COMMAND, "catalogue", "mysuite_ring")
     assert listed.returncode == 0 and "Test: MysuiteRing." in listed.stdout, listed.stderr
     output = tmp_path / "output.txt"

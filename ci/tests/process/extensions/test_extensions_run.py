@@ -2,14 +2,7 @@
 ReFrame itself, and an installation of that MPI.
 """
 
-from __future__ import annotations
-
 import re
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
-
-import pytest
 
 import synthetic_stack as synthetic
 from mpibench.stacks import system
@@ -30,9 +23,7 @@ from synthetic_extensions import TORUS_SYSTEM as SYSTEM
 from synthetic_site import SETTINGS
 
 
-def test_an_installation_of_it_is_registered(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_installation_of_it_is_registered(tmp_path, monkeypatch):
     """Its library is found, asked who it is and started, by the handle of its own ABI."""
     write_extension(tmp_path, monkeypatch)
     monkeypatch.delenv(metadata.EXTRA_STACKS, raising=False)
@@ -70,9 +61,7 @@ class RelayRing(FabricTest):
 '''
 
 
-def test_a_run_of_it_is_proven(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_reframe: Callable[..., Any]
-) -> None:
+def test_a_run_of_it_is_proven(tmp_path, monkeypatch, run_reframe):
     """Programs on that MPI under that launcher: who the ranks are is
     known from their files alone, by MPI itself.
     """

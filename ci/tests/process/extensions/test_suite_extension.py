@@ -2,13 +2,10 @@
 is read, run and listed without an edited file.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -41,7 +38,7 @@ print(json.dumps({
 """
 
 
-def run_with(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+def run_with(folder, *words):
     """A command of the project with a folder of further records."""
     environ = {
         **os.environ,
@@ -54,13 +51,13 @@ def run_with(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path):
     (tmp_path / "more" / "suites").mkdir(parents=True)
     (tmp_path / "more" / "suites" / "relay.py").write_text(SUITE)
     return tmp_path / "more"
 
 
-def test_a_suite_of_a_folder_is_read_started_and_recognised(folder: Path, tmp_path: Path) -> None:
+def test_a_suite_of_a_folder_is_read_started_and_recognised(folder, tmp_path):
     stack = {
         **DOCUMENT,
         "binaries": {},
@@ -91,8 +88,8 @@ def test_a_suite_of_a_folder_is_read_started_and_recognised(folder: Path, tmp_pa
     ],
 )
 def test_what_a_reader_must_not_give_is_an_error_and_none_of_the_project(
-    folder: Path, tmp_path: Path, old: str, new: str, words: str
-) -> None:
+    folder, tmp_path, old, new, words
+):
     path = folder / "suites" / "relay.py"
     assert old in path.read_text()
     path.write_text(path.read_text().replace(old, new))
@@ -105,9 +102,7 @@ def test_what_a_reader_must_not_give_is_an_error_and_none_of_the_project(
 @pytest.mark.parametrize(
     "words", [("-c", COMMAND, "gate"), ("-m", "mpibench.commands.nightly")], ids=["gate", "night"]
 )
-def test_a_file_that_ends_the_program_is_refused_and_no_answer(
-    folder: Path, words: tuple[str, ...]
-) -> None:
+def test_a_file_that_ends_the_program_is_refused_and_no_answer(folder, words):
     (folder / "suites" / "relay.py").write_text("raise SystemExit(0)\n")
     done = run_with(folder, *words)
     assert (done.returncode, done.stdout) == (2, ""), done.stderr

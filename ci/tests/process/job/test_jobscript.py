@@ -1,7 +1,5 @@
 """The job body: run by a real bash with a stand-in for the launcher."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
@@ -22,24 +20,22 @@ REPEATS = 3
 
 
 def run_body(
-    folder: Path,
-    commands: list[jobscript.Command],
-    environ: dict[str, str] | None = None,
-    head: tuple[str, ...] = (),
-    **options: object,
-) -> subprocess.CompletedProcess[str]:
+    folder,
+    commands,
+    environ=None,
+    head=(),
+    **options,
+):
     """:param head: lines before the body."""
     return bash("\n".join([*head, text_of(commands, **options)]), folder, environ)
 
 
-def text_of(commands: list[jobscript.Command], **options: object) -> str:
+def text_of(commands, **options):
     settings = {"repeats": REPEATS, "limit_s": 20, "recorder": "", "debug_env": {}, **options}
     return "\n".join([*jobscript.write_body(commands, **settings), "measure"])
 
 
-def bash(
-    text: str, folder: Path, environ: dict[str, str] | None = None
-) -> subprocess.CompletedProcess[str]:
+def bash(text, folder, environ=None):
     return subprocess.run(
         ["bash", "-c", text],
         cwd=folder,
@@ -52,15 +48,15 @@ def bash(
     )
 
 
-def statuses(folder: Path) -> dict[tuple[str, int], int]:
+def statuses(folder):
     return jobscript.read_launch_log((folder / jobscript.LAUNCH_LOG).read_text())
 
 
-def sh(name: str, text: str) -> jobscript.Command:
+def sh(name, text):
     return jobscript.Command(name, ["sh", "-c", '"$@"', "launcher"], ["sh", "-c", text])
 
 
-def test_repeats_are_interleaved_and_kept_apart(tmp_path: Path) -> None:
+def test_repeats_are_interleaved_and_kept_apart(tmp_path):
     """And a job with an owner that lives ends by itself and leaves nothing."""
     owner = jobscript.Owner.this_process()
     commands = [sh("one", "echo one; echo no >&2"), sh("two", f"echo ${jobscript.OWNER_VARIABLE}")]
@@ -80,7 +76,7 @@ def test_repeats_are_interleaved_and_kept_apart(tmp_path: Path) -> None:
 PLAIN = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
 
 
-def test_words_paths_and_values_reach_the_program_whole(tmp_path: Path) -> None:
+def test_words_paths_and_values_reach_the_program_whole(tmp_path):
     """The debug file is the launch's own, and none of an earlier start of the job stays."""
     folder = tmp_path / "a b"
     folder.mkdir()
@@ -102,14 +98,12 @@ def test_words_paths_and_values_reach_the_program_whole(tmp_path: Path) -> None:
     ]
 
 
-def test_nothing_is_started_after_a_launch_that_timed_out(tmp_path: Path) -> None:
+def test_nothing_is_started_after_a_launch_that_timed_out(tmp_path):
     run_body(tmp_path, [sh("good", "true"), sh("hung", "sleep 60"), sh("late", "true")], limit_s=3)
     assert statuses(tmp_path) == {("good", 1): 0, ("hung", 1): jobscript.TIMED_OUT}
 
 
-def test_a_group_that_hangs_or_fails_ends_for_itself(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_group_that_hangs_or_fails_ends_for_itself(tmp_path, monkeypatch):
     monkeypatch.setattr(jobscript, "MOST_OUTPUT_BYTES", 64 << 10)
     texts = {
         "hung": "sleep 60",
@@ -145,7 +139,7 @@ def test_a_group_that_hangs_or_fails_ends_for_itself(
     assert (tmp_path / "good.2.out").read_text() == "none of it\n", "ranks do not see it"
 
 
-def test_a_second_start_of_the_job_counts_alone_and_is_remembered(tmp_path: Path) -> None:
+def test_a_second_start_of_the_job_counts_alone_and_is_remembered(tmp_path):
     text = "echo first >out.txt; echo x >$MPIBENCH_EVIDENCE/node.jsonl"
     run_body(tmp_path, [replace(sh("one", text), result="out.txt")])
     run_body(tmp_path, [replace(sh("one", "true"), result="out.txt")], repeats=1)
@@ -157,18 +151,14 @@ def test_a_second_start_of_the_job_counts_alone_and_is_remembered(tmp_path: Path
 
 @pytest.mark.parametrize("more", [0, 1 << 14])
 @pytest.mark.parametrize(("beyond", "status"), [(0, 0), (1, jobscript.TOO_MUCH_OUTPUT)])
-def test_the_limit_of_an_output_is_exact(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: int, beyond: int, status: int
-) -> None:
+def test_the_limit_of_an_output_is_exact(tmp_path, monkeypatch, more, beyond, status):
     monkeypatch.setattr(jobscript, "MOST_OUTPUT_BYTES", 1 << 16)
     text = f"head -c {(1 << 16) + more + beyond} /dev/zero"
     run_body(tmp_path, [replace(sh("one", text), more_bytes=more)], repeats=1)
     assert statuses(tmp_path) == {("one", 1): status}
 
 
-def test_what_outlives_a_launch_does_not_hold_the_job(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_outlives_a_launch_does_not_hold_the_job(tmp_path, monkeypatch):
     """A process that left the launch's group keeps its output open; what
     the launch printed is there all the same.
     """
@@ -190,7 +180,7 @@ def test_what_outlives_a_launch_does_not_hold_the_job(
 LONG = "trap '' HUP INT; echo $$ >rank; sleep 300 & wait"
 
 
-def start_job(folder: Path, **options: object) -> subprocess.Popen[bytes]:
+def start_job(folder, **options):
     """A job as ReFrame's local scheduler starts it: the leader of
     its own session; one rank of it runs.
     """
@@ -210,7 +200,7 @@ def start_job(folder: Path, **options: object) -> subprocess.Popen[bytes]:
     return job
 
 
-def is_reader_in(process: Path, folder: Path) -> bool:
+def is_reader_in(process, folder):
     try:
         return (process / "comm").read_text() == "cat\n" and (process / "cwd").readlink() == folder
     except OSError:
@@ -218,7 +208,7 @@ def is_reader_in(process: Path, folder: Path) -> bool:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_a_job_that_is_reported_to_end_ends_its_launch(tmp_path: Path, number: int) -> None:
+def test_a_job_that_is_reported_to_end_ends_its_launch(tmp_path, number):
     job = start_job(tmp_path)
     rank = int((tmp_path / "rank").read_text())
     os.killpg(job.pid, number)
@@ -227,7 +217,7 @@ def test_a_job_that_is_reported_to_end_ends_its_launch(tmp_path: Path, number: i
     assert not (tmp_path / "started").exists()
 
 
-def test_a_job_ends_when_its_reframe_is_gone(tmp_path: Path) -> None:
+def test_a_job_ends_when_its_reframe_is_gone(tmp_path):
     """Killed, the owner can tell nobody."""
     owner = subprocess.Popen(["sleep", "300"])
     named = jobscript.Owner("here", owner.pid, read(owner.pid).start_ticks)
@@ -241,12 +231,12 @@ def test_a_job_ends_when_its_reframe_is_gone(tmp_path: Path) -> None:
     owner.wait()
 
 
-def test_another_process_with_the_number_of_the_owner_is_not_the_owner(tmp_path: Path) -> None:
+def test_another_process_with_the_number_of_the_owner_is_not_the_owner(tmp_path):
     owner = jobscript.Owner("here", os.getpid(), 1)
     assert run_body(tmp_path, [sh("long", LONG)], limit_s=300, owner=owner).returncode == 143
 
 
-def test_the_recorder_learns_what_is_known_of_each_launch(tmp_path: Path) -> None:
+def test_the_recorder_learns_what_is_known_of_each_launch(tmp_path):
     """Launches of two stacks have a script each; whatever is in a value
     arrives, and what is not known is not inherited.
     """
@@ -270,7 +260,7 @@ def test_the_recorder_learns_what_is_known_of_each_launch(tmp_path: Path) -> Non
 # what it wrote is kept beside what it printed ----
 
 
-def test_the_input_is_written_anew_and_the_result_kept_with_each_launch(tmp_path: Path) -> None:
+def test_the_input_is_written_anew_and_the_result_kept_with_each_launch(tmp_path):
     text = (
         "cat in.txt; cat in.txt >>out.txt; echo $MPIBENCH_EVIDENCE >>out.txt; echo spoilt >in.txt"
     )
@@ -290,7 +280,7 @@ def test_the_input_is_written_anew_and_the_result_kept_with_each_launch(tmp_path
 # ---- Two stacks interleaved in one job: what the job's shell makes of it ----
 
 
-def test_the_paired_stack_leaves_the_jobs_stack_and_enters_its_own(tmp_path: Path) -> None:
+def test_the_paired_stack_leaves_the_jobs_stack_and_enters_its_own(tmp_path):
     own = simple_condition(
         {"OWN": "1", "BOTH": "own"},
         {"LIBS": ("/own/a", "/own/b"), "ONLY": ("/own",)},
@@ -326,7 +316,7 @@ def test_the_paired_stack_leaves_the_jobs_stack_and_enters_its_own(tmp_path: Pat
 # ---- Assignments of a condition and of a stack are literal in a shell ----
 
 
-def test_every_assignment_is_literal(tmp_path: Path) -> None:
+def test_every_assignment_is_literal(tmp_path):
     lines = [f"export {name}={word}" for name, word in resolved().assignments.items()]
     text = "\n".join([*lines, 'printf "%s" "$SITES_OWN"'])
     done = bash(text, tmp_path)
@@ -361,7 +351,7 @@ GPU_LISTS = {
 
 
 @pytest.mark.parametrize("case", GPU_LISTS)
-def test_each_rank_sees_the_gpu_of_its_number_or_ends(case: str, tmp_path: Path) -> None:
+def test_each_rank_sees_the_gpu_of_its_number_or_ends(case, tmp_path):
     given, wanted = GPU_LISTS[case]
     show = ["sh", "-c", 'echo "GPU $VISIBLE${ALSO:+ and $ALSO}"']
     known = {"MPIBENCH_LOCAL_RANK_VARIABLES": "FIRST:LOCAL"}

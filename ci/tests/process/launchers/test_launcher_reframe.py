@@ -2,12 +2,6 @@
 changed for ReFrame, or to recognise one by what its program prints.
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
-
 import pytest
 
 from mpibench.stacks import probe
@@ -19,9 +13,7 @@ from synthetic_site import write_site
 from synthetic_stack import write_stack
 
 
-def test_reframe_writes_its_jobs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_reframe: Callable[..., Any]
-) -> None:
+def test_reframe_writes_its_jobs(tmp_path, monkeypatch, run_reframe):
     write_launchers(tmp_path / "own", monkeypatch)
     write_site(tmp_path, SYSTEM)
     write_stack(tmp_path / "environments" / "mpich")
@@ -40,9 +32,7 @@ def test_reframe_writes_its_jobs(
     assert "export GALLEY_SEATS=strict" in script.splitlines()
 
 
-def test_an_mpis_own_launcher_is_recognised_and_accepted_in_metadata(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_mpis_own_launcher_is_recognised_and_accepted_in_metadata(tmp_path, monkeypatch):
     write_launchers(tmp_path / "own", monkeypatch)
     program = tmp_path / "mpirun"
     program.write_text("#!/bin/sh\necho trireme 3\n")

@@ -1,11 +1,8 @@
 """Scripts of dry runs: congestion on more nodes than there are here, start-up over node counts."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable
-from pathlib import Path
 from subprocess import CompletedProcess
 
 from synthetic_stack import sealed
@@ -20,7 +17,7 @@ STARTED = {
 }
 
 
-def test_ten_nodes_in_one_job(sandbox: Path, run_reframe: Run, require_stack) -> None:
+def test_ten_nodes_in_one_job(sandbox, run_reframe, require_stack):
     """On a cluster of ten nodes, with a stack that has GPCNeT."""
     require_stack("mpich-wheels")
     system = sandbox / "site_configs" / "minicluster" / "system.py"

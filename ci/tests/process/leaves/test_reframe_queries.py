@@ -1,16 +1,12 @@
 """ReFrame's own queries of stored results, in the project's environment and with its settings."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import pytest
 
 from synthetic_site import TinySite
 
 
 @pytest.fixture
-def tiny(tmp_path: Path) -> TinySite:
+def tiny(tmp_path):
     return TinySite(tmp_path)
 
 
@@ -22,9 +18,7 @@ QUERIES = (
 )
 
 
-def test_the_queries_of_reframe_work_with_the_settings_as_they_are(
-    tiny: TinySite, root: Path
-) -> None:
+def test_the_queries_of_reframe_work_with_the_settings_as_they_are(tiny, root):
     """The literal commands with the bundled ``settings.py``, on a database of our own."""
     settings = {
         "RFM_CONFIG_FILES": str(root / "site_configs" / "settings.py"),

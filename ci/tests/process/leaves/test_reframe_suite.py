@@ -1,7 +1,5 @@
 """The tests as ReFrame sees them: listed, and dry-run on every bundled system."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections import Counter
@@ -12,7 +10,6 @@ from subprocess import CompletedProcess
 import pytest
 
 from reframe_tests.harness.sites import site
-from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.suites.node_memory import PAGE_CACHES, PLACEMENTS
 from reframe_tests.harness.vocabulary import SYMBOLIC_PPN
 from synthetic_site import system_example
@@ -44,20 +41,18 @@ BELOW_MPI = {
 }
 
 
-def several_numa_nodes() -> bool:
+def several_numa_nodes():
     return len(list(Path("/sys/devices/system/node").glob("node[0-9]*"))) > 1
 
 
-def test_listing_shows_every_test_and_no_complaint(run_reframe: Run) -> None:
+def test_listing_shows_every_test_and_no_complaint(run_reframe):
     result = run_reframe("-l")
     assert result.returncode == 0
     assert set(re.findall(r"^- (\w+) %", result.stdout, re.MULTILINE)) == TESTS | OF_NODES
     assert "WARNING" not in result.stdout and "ERROR" not in result.stdout
 
 
-def test_what_cannot_be_measured_is_left_out_and_said(
-    run_reframe: Run, stacks: dict[str, Stack]
-) -> None:
+def test_what_cannot_be_measured_is_left_out_and_said(run_reframe, stacks):
     """Known when the tests are loaded, whatever the stack: equal
     placements, more ranks than cores, benchmarks of pairs.
     """
@@ -112,9 +107,7 @@ DRY_RUNS = [
 
 
 @pytest.mark.parametrize("options", DRY_RUNS, ids=" ".join)
-def test_dry_run_on_every_bundled_system(
-    run_reframe: Run, stacks: dict[str, Stack], options: list[str]
-) -> None:
+def test_dry_run_on_every_bundled_system(run_reframe, stacks, options):
     if not stacks:
         pytest.skip("[stacks] no stack is built here")
     only = "point_to_point.py" if "ImbPointToPoint" in options else ""
@@ -125,8 +118,8 @@ def test_dry_run_on_every_bundled_system(
 
 
 def test_what_can_be_measured_nowhere_is_made_only_for_who_asks_for_it(
-    run_here: Run, sandbox: Path, require_stack
-) -> None:
+    run_here, sandbox, require_stack
+):
     """Instances are what ReFrame takes its time for."""
     require_stack("mpich-wheels")
     test_file = sandbox / "reframe_tests" / "point_to_point.py"
@@ -136,7 +129,7 @@ def test_what_can_be_measured_nowhere_is_made_only_for_who_asks_for_it(
     )
     test_file.write_text(f"{test_file.read_text()}\n{at_end}")
 
-    def made(*options: str) -> tuple[int, int]:
+    def made(*options):
         said = run_here("-l", *options).stdout
         [(there, left_out)] = re.findall(r"^made (\d+) not (\d+)$", said, re.MULTILINE)
         return int(there), int(there) + int(left_out)
@@ -148,9 +141,7 @@ def test_what_can_be_measured_nowhere_is_made_only_for_who_asks_for_it(
     assert made("-n", "OsuPointToPoint") == (every, every), "a sentence says why"
 
 
-def test_the_tutorials_example_pasted_lists_checks(
-    run_here: Run, sandbox: Path, require_stack
-) -> None:
+def test_the_tutorials_example_pasted_lists_checks(run_here, sandbox, require_stack):
     require_stack("mpich-wheels")
     text = system_example().replace('"/scratch/mpibench"', repr(str(sandbox / "scratch")))
     folder = sandbox / "site_configs" / "mysystem"

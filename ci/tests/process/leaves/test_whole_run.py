@@ -2,11 +2,8 @@
 what it was asked for; and others read what it stored.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
-from pathlib import Path
 from subprocess import CompletedProcess
 from xml.etree import ElementTree
 
@@ -33,7 +30,7 @@ class OfTheSite(rfm.RunOnlyRegressionTest):
 class Stats:
     """Counts of cases as ReFrame's ``TestStats`` has them."""
 
-    def __init__(self, all_: int, **counts: int) -> None:
+    def __init__(self, all_, **counts):
         self.num_cases = lambda run: all_
         for name in ("skipped", "aborted", "failed"):
             setattr(self, name, lambda run, name=name: [0] * counts.get(name, 0))
@@ -49,15 +46,15 @@ class Stats:
         (Stats(2, aborted=1, failed=1), ""),
     ],
 )
-def test_a_session_without_all_of_its_cases_is_none(stats: Stats, said: str) -> None:
+def test_a_session_without_all_of_its_cases_is_none(stats, said):
     assert selected_tests.lost_cases(stats, 2, dry=False) == said
 
 
 @pytest.fixture
-def red(run_reframe: Run, tmp_path: Path) -> Callable[..., str]:
+def red(run_reframe, tmp_path):
     """The one error of a run of a file of tests, which ends red."""
 
-    def run(own: str, *options: str, **environ: str) -> str:
+    def run(own, *options, **environ):
         path = tmp_path / "own.py"
         path.write_text(TEST + own)
         words = options or ("-l", "-c", str(path))
@@ -78,25 +75,19 @@ def red(run_reframe: Run, tmp_path: Path) -> Callable[..., str]:
         ("\n\nimport time\nwhile True:\n    time.sleep(1)\n", "were not loaded within 8 s"),
     ],
 )
-def test_a_file_of_tests_that_ends_the_program_or_never_ends_is_red(
-    red: Callable[..., str], end: str, said: str
-) -> None:
+def test_a_file_of_tests_that_ends_the_program_or_never_ends_is_red(red, end, said):
     error = red(end, **{selected_tests.LIMIT: "8"} if "sleep" in end else {})
     assert said in error and "own.py" in error
 
 
-def test_a_folder_with_its_tests_one_below_is_refused(
-    red: Callable[..., str], tmp_path: Path
-) -> None:
+def test_a_folder_with_its_tests_one_below_is_refused(red, tmp_path):
     (tmp_path / "above" / "tests").mkdir(parents=True)
     (tmp_path / "above" / "tests" / "own.py").write_text(TEST)
     error = red("", "-l", "-c", str(tmp_path / "above"))
     assert f"give -c {tmp_path}/above/tests;" in error and "nothing is measured, because" in error
 
 
-def test_a_session_that_is_not_stored_ends_with_another_status(
-    run_reframe: Run, red: Callable[..., str], tmp_path: Path
-) -> None:
+def test_a_session_that_is_not_stored_ends_with_another_status(run_reframe, red, tmp_path):
     own = tmp_path / "own.py"
     passes = "\n    @sanity_function\n    def passes(self):\n        return True\n"
     own.write_text(TEST + passes)
@@ -106,15 +97,13 @@ def test_a_session_that_is_not_stored_ends_with_another_status(
     assert "FAILED: " in error and "No such file" in error
 
 
-def test_a_session_whose_cases_were_all_skipped_is_red(
-    red: Callable[..., str], tmp_path: Path
-) -> None:
+def test_a_session_whose_cases_were_all_skipped_is_red(red, tmp_path):
     skips = '\n    @run_after("setup")\n    def leave(self):\n        self.skip("not today")\n'
     words = ("-r", "-c", str(tmp_path / "own.py"), "-n", "OfTheSite")
     assert re.search(r"nothing was measured: all \d+ cases were skipped", red(skips, *words))
 
 
-def test_doctor_says_which_tests_are_not_loaded(tmp_path: Path, root: Path) -> None:
+def test_doctor_says_which_tests_are_not_loaded(tmp_path, root):
     for end, state, said in (
         ("", doctor.OK, f"ReFrame loads 1 from {tmp_path}"),
         ("import os\nos._exit(0)\n", doctor.MISSING, "a test file ends the program"),
@@ -125,7 +114,7 @@ def test_doctor_says_which_tests_are_not_loaded(tmp_path: Path, root: Path) -> N
         assert finding.state == state and said in finding.detail
 
 
-def test_links_to_nothing_and_folders_below_are_named(tmp_path: Path) -> None:
+def test_links_to_nothing_and_folders_below_are_named(tmp_path):
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests" / "own.py").write_text(TEST)
     [sentence] = selected_tests.overlooked([str(tmp_path)])
@@ -139,9 +128,7 @@ def test_links_to_nothing_and_folders_below_are_named(tmp_path: Path) -> None:
 # ---- what others read of a run ----
 
 
-def test_reframes_junit_is_read_by_others(
-    tmp_path: Path, run_reframe: Callable[..., CompletedProcess[str]], root: Path
-) -> None:
+def test_reframes_junit_is_read_by_others(tmp_path, run_reframe, root):
     """A stack whose launcher fails in colours, run by the real ReFrame."""
     path = write_stack(tmp_path / "stack", name="colour-system")
     launcher = tmp_path / "stack" / "bin" / "mpirun"
@@ -171,9 +158,7 @@ def test_reframes_junit_is_read_by_others(
     assert "it said: fatal error: no such device: mlx5_9" in (found[0].text or "")
 
 
-def test_the_queries_of_reframe_work_with_the_settings_as_they_are(
-    tmp_path: Path, root: Path
-) -> None:
+def test_the_queries_of_reframe_work_with_the_settings_as_they_are(tmp_path, root):
     """The literal commands with the bundled ``settings.py``, on a database of our own."""
     tiny = TinySite(tmp_path)
     settings = {

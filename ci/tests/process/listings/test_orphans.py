@@ -2,15 +2,13 @@
 they carry, ended, and nobody else's touched.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -24,11 +22,11 @@ Start = Callable[..., subprocess.Popen[bytes]]
 
 
 @pytest.fixture
-def start(tmp_path: Path) -> Iterator[Start]:
+def start(tmp_path):
     """Start a process with a variable that names an owner; what is left is killed in the end."""
-    started: list[subprocess.Popen[bytes]] = []
+    started = []
 
-    def run(owner: str, *words: str) -> subprocess.Popen[bytes]:
+    def run(owner, *words):
         environ = {**os.environ, **({script.OWNER_VARIABLE: owner} if owner else {})}
         process = subprocess.Popen(
             words or ("sleep", "600"), cwd=tmp_path, env=environ, start_new_session=True
@@ -48,7 +46,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
 
 
 @pytest.fixture
-def dead() -> str:
+def dead():
     """An owner that has ended; nobody else has its number and its start."""
     done = subprocess.run(
         [sys.executable, "-c", "import os; print(os.getpid())"],
@@ -59,13 +57,11 @@ def dead() -> str:
     return f"{HOST}:{int(done.stdout)}:1"
 
 
-def found() -> set[int]:
+def found():
     return {launch.process.pid for launch in orphans.read_processes(HOST) if not launch.owner.alive}
 
 
-def test_orphans_are_those_whose_own_reframe_is_gone(
-    start: Start, dead: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_orphans_are_those_whose_own_reframe_is_gone(start, dead, monkeypatch):
     """A number that another process has now is no owner; processes of others are left out."""
     mine = script.Owner.this_process()
     orphans_of_ours = {start(dead).pid, start(f"{HOST}:{mine.pid}:{mine.start_ticks - 1}").pid}
@@ -78,9 +74,7 @@ def test_orphans_are_those_whose_own_reframe_is_gone(
     assert not orphans_of_ours & found()
 
 
-def test_orphans_are_named_and_ended(
-    start: Start, dead: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_orphans_are_named_and_ended(start, dead, tmp_path, monkeypatch):
     monkeypatch.setattr(orphans.shutil, "which", lambda name: None)
     monkeypatch.setattr(orphans, "_GRACE_S", 1)
     # Only those of this test: another session on this machine may have left some.
@@ -96,7 +90,7 @@ def test_orphans_are_named_and_ended(
     until = time.monotonic() + 30
     while not (tmp_path / "ready").exists() and time.monotonic() < until:
         time.sleep(0.01)
-    said: list[str] = []
+    said = []
     assert orphans.report(False, said.append) == 1
     [line] = said
     number = dead.split(":")[1]
@@ -113,7 +107,7 @@ def test_orphans_are_named_and_ended(
     ]
 
 
-def test_a_recycled_number_is_never_signalled(start: Start) -> None:
+def test_a_recycled_number_is_never_signalled(start):
     bystander = start("")
     now = Process.observe(bystander.pid)
     assert now

@@ -1,7 +1,5 @@
 """The topology of this machine, from two sources."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess
@@ -12,7 +10,7 @@ from reframe_tests.harness.machine.topology import Topology
 from synthetic_node import cpus_by, from_lscpu
 
 
-def test_what_reframe_detects_here_is_what_lscpu_says() -> None:
+def test_what_reframe_detects_here_is_what_lscpu_says():
     if not shutil.which("lscpu"):
         pytest.skip("[debian] no lscpu here")
     from reframe.utility.cpuinfo import cpuinfo

@@ -2,8 +2,6 @@
 evidence, and cases that must fail, each with its sentence.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sqlite3
@@ -11,7 +9,6 @@ import zlib
 from collections.abc import Callable
 from pathlib import Path
 from subprocess import CompletedProcess
-from typing import Any
 
 import pytest
 
@@ -26,7 +23,7 @@ TITLE, LINE, _ = GOLDEN.splitlines()
 ONE = ("-r", "-n", "Stream%memory=local%page_cache=as_is", "-S", "repeats=1", "-S", "level=smoke")
 
 
-def stored_case(sandbox: Path) -> dict[str, Any]:
+def stored_case(sandbox):
     """The one case of the one session of a sandbox."""
     with sqlite3.connect(sandbox / "results" / "results.db") as database:
         [(text,)] = database.execute("select json_blob from sessions").fetchall()
@@ -34,7 +31,7 @@ def stored_case(sandbox: Path) -> dict[str, Any]:
     return dict(case)
 
 
-def add_to_leaf(sandbox: Path, text: str) -> None:
+def add_to_leaf(sandbox, text):
     """Lines at the end of the copy's file of tests."""
     test_file = sandbox / "reframe_tests" / "node.py"
     test_file.write_text(
@@ -43,7 +40,7 @@ def add_to_leaf(sandbox: Path, text: str) -> None:
     )
 
 
-def keep_programs_in(sandbox: Path) -> Path:
+def keep_programs_in(sandbox):
     """Programs are found and built in a folder of the copy,
     whichever checkout the harness is of.
     """
@@ -53,7 +50,7 @@ def keep_programs_in(sandbox: Path) -> Path:
     return folder
 
 
-def replace_program(sandbox: Path, script: str) -> None:
+def replace_program(sandbox, script):
     """A program that is found in STREAM's place."""
     folder = keep_programs_in(sandbox)
     path = stream_program.path_in(folder)
@@ -61,7 +58,7 @@ def replace_program(sandbox: Path, script: str) -> None:
     path.chmod(0o755)
 
 
-def answer(sandbox: Path, cut: int | None = None, **fields: Any) -> None:
+def answer(sandbox, cut=None, **fields):
     """A program that says what the golden output does, for this machine's
     cores, with other fields; or only its beginning.
     """
@@ -75,18 +72,18 @@ def answer(sandbox: Path, cut: int | None = None, **fields: Any) -> None:
     replace_program(sandbox, f"cat '{sandbox / 'said'}'")
 
 
-def recorder_cores() -> list[int]:
+def recorder_cores():
     """One CPU of each core that this process may use."""
     there = os.sched_getaffinity(0)
     text = "/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list"
     lists = {cpu: Path(text.format(cpu)).read_text() for cpu in sorted(there)}
-    first: dict[str, int] = {}
+    first = {}
     for cpu, siblings in lists.items():
         first.setdefault(siblings, cpu)
     return list(first.values())
 
 
-def test_every_compiler_builds_it_and_it_is_found_again(tmp_path: Path) -> None:
+def test_every_compiler_builds_it_and_it_is_found_again(tmp_path):
     assert recorder.compilers()
     for at, compiler in enumerate(recorder.compilers()):
         built = stream_program.build(tmp_path / str(at), [compiler])
@@ -94,9 +91,7 @@ def test_every_compiler_builds_it_and_it_is_found_again(tmp_path: Path) -> None:
         assert stream_program.build(tmp_path / str(at), [["/bin/false"]]) == built
 
 
-def test_a_real_case_is_stored_with_its_evidence(
-    run_here: Run, sandbox: Path, tmp_path: Path
-) -> None:
+def test_a_real_case_is_stored_with_its_evidence(run_here, sandbox, tmp_path):
     if not recorder.compilers():
         pytest.skip("[compiler] no C compiler")
     built = stream_program.build(tmp_path / "real")
@@ -123,9 +118,7 @@ def test_a_real_case_is_stored_with_its_evidence(
     ],
     ids=["cut", "wrong"],
 )
-def test_what_was_not_as_asked_fails_with_its_sentence(
-    run_here: Run, sandbox: Path, fields: dict[str, Any], status: str, said: str
-) -> None:
+def test_what_was_not_as_asked_fails_with_its_sentence(run_here, sandbox, fields, status, said):
     answer(sandbox, **fields)
     result = run_here(*ONE, only="node.py")
     case = stored_case(sandbox)

@@ -2,15 +2,12 @@
 for whatever went wrong on the way.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
 import signal
 import sqlite3
 import tempfile
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -20,7 +17,6 @@ from mpibench.commands import nightly
 from mpibench.night import remeasuring
 from mpibench.night import settings as night_settings
 from mpibench.store import sessions
-from mpibench.store.sessions import Session
 from programs import wait_for
 from reframe_tests.harness.process_stat import Process
 from reframe_tests.harness.samples import NUM_SELECTED
@@ -37,17 +33,17 @@ ENDLESS = (
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> NightProject:
+def project(tmp_path):
     return NightProject(tmp_path)
 
 
-def night_of(project: NightProject) -> Session:
+def night_of(project):
     return sessions.read_session(project.results / "results.db", project.session)
 
 
 def test_a_good_night_is_one_session_from_reframe_to_the_report_and_the_next_leaves_that(
-    project: NightProject,
-) -> None:
+    project,
+):
     status, said = project.run("--report-junit=results/tonight/nightly.xml")
     assert status == 0 and "PARTIAL" not in said, said
     uuid = project.session
@@ -65,7 +61,7 @@ def test_a_good_night_is_one_session_from_reframe_to_the_report_and_the_next_lea
     assert len({path.name for path in (project.results / "output").iterdir()} - {"fixed"}) == 2
 
 
-def test_a_refused_night_leaves_nothing_that_passes_for_its_own(project: NightProject) -> None:
+def test_a_refused_night_leaves_nothing_that_passes_for_its_own(project):
     for options, environ in (
         ((), {"LABEL": "a,b"}),
         ((), {"LABEL": "../x"}),
@@ -80,7 +76,7 @@ def test_a_refused_night_leaves_nothing_that_passes_for_its_own(project: NightPr
         assert (project.top / "set-up").exists() is not ("LABEL" in environ)
 
 
-def test_options_that_would_lose_the_session_are_refused() -> None:
+def test_options_that_would_lose_the_session_are_refused():
     for option in (
         "--mod=smoke",
         "--report-file=x",
@@ -94,7 +90,7 @@ def test_options_that_would_lose_the_session_are_refused() -> None:
     night_settings.check(["--session-extras", "firmware=1.2,why=test", "-n", "x"])
 
 
-def test_the_run_report_of_an_earlier_session_is_not_tonights(project: NightProject) -> None:
+def test_the_run_report_of_an_earlier_session_is_not_tonights(project):
     assert project.run()[0] == 0
     report = shutil.copy(
         project.results / "tonight" / "run-report.json", project.top / "earlier.json"
@@ -106,7 +102,7 @@ def test_the_run_report_of_an_earlier_session_is_not_tonights(project: NightProj
     assert not project.session
 
 
-def test_a_session_that_was_not_stored_is_no_session(project: NightProject) -> None:
+def test_a_session_that_was_not_stored_is_no_session(project):
     """The lock of the database is lost while the night measures."""
     project.write("results/report.html", "of an earlier session")
     lock = project.results / ".db.lock"
@@ -122,14 +118,14 @@ def test_a_session_that_was_not_stored_is_no_session(project: NightProject) -> N
 
 
 @pytest.fixture
-def open_folder() -> Iterator[Path]:
+def open_folder():
     """A folder that every user may enter and write to; pytest's own are closed to others."""
     with tempfile.TemporaryDirectory() as name:
         Path(name).chmod(0o777)
         yield Path(name)
 
 
-def test_a_database_without_the_right_to_write_is_refused(open_folder: Path) -> None:
+def test_a_database_without_the_right_to_write_is_refused(open_folder):
     """To root every file is writable, so another user asks."""
     database = open_folder / "results.db"
     with closing(sqlite3.connect(database)) as db, db:
@@ -157,8 +153,8 @@ def test_a_database_without_the_right_to_write_is_refused(open_folder: Path) -> 
 
 
 def test_options_that_select_nothing_are_refused_and_no_night_is_recorded(
-    project: NightProject,
-) -> None:
+    project,
+):
     """As a slip over a good night: no day of it turns red."""
     kept = project.write("results/dataset/answers/kept.night.json", "{}")
     for option, variables, name in (
@@ -170,7 +166,7 @@ def test_options_that_select_nothing_are_refused_and_no_night_is_recorded(
         assert not project.session and [*kept.parent.iterdir()] == [kept]
 
 
-def test_whatever_is_wrong_is_a_reason_and_what_can_be_measured_is(project: NightProject) -> None:
+def test_whatever_is_wrong_is_a_reason_and_what_can_be_measured_is(project):
     """A stack that could not be installed, two that cannot be entered, one asked for that there is
     not, a case without proof: the night would be green every time.
     """
@@ -201,13 +197,13 @@ def test_whatever_is_wrong_is_a_reason_and_what_can_be_measured_is(project: Nigh
     assert not project.session
 
 
-def test_fewer_cases_stored_than_selected_are_red() -> None:
+def test_fewer_cases_stored_than_selected_are_red():
     session = session_of(case(), case(ppn=4))
     assert nightly.shortfall(session, 2) == []
     assert nightly.shortfall(session, 3) == ["ReFrame stored 2 cases of 3 it had selected"]
 
 
-def test_what_is_expected_and_missing_is_red(project: NightProject) -> None:
+def test_what_is_expected_and_missing_is_red(project):
     """And what nobody could look for is measured by nobody."""
     file = project.write("site_configs/tiny/expected.yaml", "cases: {")
     status, said = project.run()
@@ -219,13 +215,13 @@ def test_what_is_expected_and_missing_is_red(project: NightProject) -> None:
     assert status == 1 and "something expected is missing (" in said.split("NOT accepted")[1], said
 
 
-def lines_of(path: Path, count: int) -> list[str]:
+def lines_of(path, count):
     """Its words, once it has so many."""
     assert wait_for(lambda: path.exists() and len(path.read_text().split()) >= count, 120)
     return path.read_text().split()
 
 
-def test_two_nights_at_once(project: NightProject) -> None:
+def test_two_nights_at_once(project):
     pids = project.top / "pids"
     go = project.top / "go"
     during = f"echo here >>{pids}; while [ ! -e {go} ]; do sleep 0.2; done"
@@ -244,9 +240,7 @@ def test_two_nights_at_once(project: NightProject) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda one: one.name)
-def test_a_signal_ends_what_measures_and_leaves_earlier_results(
-    project: NightProject, number: signal.Signals
-) -> None:
+def test_a_signal_ends_what_measures_and_leaves_earlier_results(project, number):
     project.write("results/report.html", "of an earlier session")
     project.write("results/session-id", "of-an-earlier-night\n")
     night = project.begin(NIGHT_DURING=ENDLESS.format(top=project.top))

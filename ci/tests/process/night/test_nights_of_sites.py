@@ -2,8 +2,6 @@
 system that a centre's own ReFrame configuration describes.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil
@@ -23,8 +21,8 @@ MISSING = "missing: group collectives: none of its 8 expected cases is proven; n
 
 
 def test_a_case_that_is_left_out_when_the_tests_are_loaded_makes_the_night_red(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     """A night proved collectives on two cores; one core is left, on which the test itself makes no
     case of them, and leaves no other trace.
     """
@@ -51,9 +49,7 @@ def test_a_case_that_is_left_out_when_the_tests_are_loaded_makes_the_night_red(
 
 
 @pytest.mark.parametrize("odd", [False, True])
-def test_nodes_are_looked_at_and_what_is_odd_makes_the_night_red_and_whole(
-    tmp_path: Path, odd: bool
-) -> None:
+def test_nodes_are_looked_at_and_what_is_odd_makes_the_night_red_and_whole(tmp_path, odd):
     project = NightProject(tmp_path)
     for name in ("reframe_tests/preflight.py", "site_configs/preflight.yaml"):
         shutil.copy(ROOT / name, project.top / name)
@@ -89,16 +85,14 @@ systems:
 FABRICS = "{fabrics: {shm: {transport: shm, scope: node}}}"
 
 
-def configure(project: NightProject, extras: str) -> str:
+def configure(project, extras):
     """Both configurations, the centre's with these extras."""
     partition = f"  - {{name: node, {LOCAL}, environs: [builtin], max_jobs: 1, extras: {extras}}}\n"
     site = project.write("centre/site.yaml", CENTRE + partition)
     return f"{site}:{project.top}/site_configs/settings.py"
 
 
-def mpibench(
-    project: NightProject, words: str, configured: str
-) -> subprocess.CompletedProcess[str]:
+def mpibench(project, words, configured):
     """The command in the project's own environment."""
     return subprocess.run(
         ["bash", "-c", f". {project.top}/.venv/bin/activate && mpibench {words}"],
@@ -111,8 +105,8 @@ def mpibench(
 
 
 def test_a_night_measures_it_and_its_session_is_judged_with_the_centres_configuration(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     """The project has no system of its own, and the centre's configuration is elsewhere."""
     project = NightProject(tmp_path)
     (project.top / "site_configs" / "tiny" / "system.py").unlink()

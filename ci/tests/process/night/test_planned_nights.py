@@ -2,12 +2,9 @@
 others, and is green only if all of them were proven.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import re
-from pathlib import Path
 
 import pytest
 
@@ -40,7 +37,7 @@ CASES = [
 ]
 
 
-def change(project: NightProject, *changes: tuple[str, str]) -> None:
+def change(project, *changes):
     """The tests that replay a plan."""
     path = project.top / "reframe_tests" / "replay_plan.py"
     text = path.read_text()
@@ -51,7 +48,7 @@ def change(project: NightProject, *changes: tuple[str, str]) -> None:
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> NightProject:
+def project(tmp_path):
     project = NightProject(tmp_path)
     change(project, *KNOWN)
     project.register(*STACKS)
@@ -59,14 +56,14 @@ def project(tmp_path: Path) -> NightProject:
     return project
 
 
-def ran(project: NightProject) -> set[str]:
+def ran(project):
     """Names of the cases of the newest session."""
     database = project.results / "results.db"
     session = sessions.read_session(database, project.session)
     return {one.name for one in session.cases if one.result != "skip"}
 
 
-def test_a_planned_night_measures_the_planned_cases_and_no_others(project: NightProject) -> None:
+def test_a_planned_night_measures_the_planned_cases_and_no_others(project):
     status, said = project.run(BUDGET="5m")
     assert status == 0, said
     [plan] = (project.results / "dataset" / "plans").glob("*.json")
@@ -81,7 +78,7 @@ def test_a_planned_night_measures_the_planned_cases_and_no_others(project: Night
     assert f"plan {session.labels['plan']} of " in said and ": 5 of 12 cases" in said, said
 
 
-def test_a_planned_case_that_was_lost_makes_the_night_red(project: NightProject) -> None:
+def test_a_planned_case_that_was_lost_makes_the_night_red(project):
     """Between the plan and the night a stack loses its program, say:
     ReFrame makes no case of it, and says nothing.
     """
@@ -99,7 +96,7 @@ def test_a_planned_case_that_was_lost_makes_the_night_red(project: NightProject)
     ), said
 
 
-def test_what_ran_and_was_not_planned_makes_the_night_red(project: NightProject) -> None:
+def test_what_ran_and_was_not_planned_makes_the_night_red(project):
     """A test that the harness does not know cannot be left out."""
     change(project, ("        selected_tests.LOADING.tests.append(self)\n", ""))
     status, said = project.run(BUDGET="5m")

@@ -2,12 +2,9 @@
 for a full disk, and nothing of it stays.
 """
 
-from __future__ import annotations
-
 import fcntl
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -60,7 +57,7 @@ for number in range(1, int(sys.argv[3])):
 ENVIRON = {"PYTHONPATH": f"{ROOT}/ci:{ROOT}", "PATH": "/usr/local/bin:/usr/bin:/bin"}
 
 
-def supervise(log: Path, script: str) -> str:
+def supervise(log, script):
     words = [sys.executable, "-c", CALL, str(log), "bash", "-c", script]
     done = subprocess.run(
         words, capture_output=True, text=True, timeout=120, env=ENVIRON, check=True
@@ -69,7 +66,7 @@ def supervise(log: Path, script: str) -> str:
     return done.stdout
 
 
-def test_what_it_leaves_running_ends_with_it(tmp_path: Path) -> None:
+def test_what_it_leaves_running_ends_with_it(tmp_path):
     """One that ends at SIGTERM, one that does not, both out of the
     program's process group and without parent.
     """
@@ -88,8 +85,8 @@ def test_what_it_leaves_running_ends_with_it(tmp_path: Path) -> None:
 
 
 def test_where_we_are_killed_the_program_is_interrupted_and_its_lock_lasts_as_long_as_it_does(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     program = (
         # A signal of a parent's death comes once for each thread of the
         # parent that outlives the one before.
@@ -124,7 +121,7 @@ def test_where_we_are_killed_the_program_is_interrupted_and_its_lock_lasts_as_lo
         str(go),
     ]
 
-    def is_free() -> bool:
+    def is_free():
         with lock.open() as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -142,9 +139,7 @@ def test_where_we_are_killed_the_program_is_interrupted_and_its_lock_lasts_as_lo
 
 
 @pytest.mark.parametrize(("seconds", "lines"), [("600", 25), ("0", 31)])
-def test_a_signal_between_any_two_lines_ends_the_program(
-    tmp_path: Path, seconds: str, lines: int
-) -> None:
+def test_a_signal_between_any_two_lines_ends_the_program(tmp_path, seconds, lines):
     """After ``acquire`` and before ``try`` in ``Popen.wait`` too,
     which leaves its lock held for ever.
     """

@@ -2,21 +2,17 @@
 lists: what a night holds, and what a week covers.
 """
 
-from __future__ import annotations
-
 import itertools
 import os
 import re
 import subprocess
 import sys
 from datetime import date
-from pathlib import Path
 
 import pytest
 
 import synthetic_site
 from mpibench.judge.plan import making
-from mpibench.judge.plan.making import NightPlan, PlanRequest
 from mpibench.judge.plan.record import ListedCase, ask
 from mpibench.night import settings as night_settings
 
@@ -29,7 +25,7 @@ class Listed:
     :param top: its checkout.
     """
 
-    def __init__(self, top: Path) -> None:
+    def __init__(self, top):
         self.top = top
         self.environ = {**os.environ, "RFM_CONFIG_FILES": str(top / "site_configs" / "settings.py")}
         self.listings = {
@@ -37,7 +33,7 @@ class Listed:
             for mode in ("nightly", "wide")
         }
 
-    def request(self, budget: str, mode: str, **asked: str) -> PlanRequest:
+    def request(self, budget, mode, **asked):
         return night_settings.request(
             budget,
             mode,
@@ -49,24 +45,24 @@ class Listed:
             **asked,
         )
 
-    def plan(self, budget: str, mode: str = "nightly", **asked: str) -> NightPlan:
+    def plan(self, budget, mode="nightly", **asked):
         return making.make(self.request(budget, mode, **asked), self.listings[mode])
 
 
 @pytest.fixture(scope="module")
-def newcomer(tmp_path_factory: pytest.TempPathFactory) -> Listed:
+def newcomer(tmp_path_factory):
     return Listed(
         synthetic_site.write(tmp_path_factory.mktemp("newcomer"), synthetic_site.newcomer())
     )
 
 
 @pytest.fixture(scope="module")
-def centre(tmp_path_factory: pytest.TempPathFactory) -> Listed:
+def centre(tmp_path_factory):
     top = tmp_path_factory.mktemp("centre")
     return Listed(synthetic_site.write(top, synthetic_site.centre(), synthetic_site.FIVE_STACKS))
 
 
-def run(site: Listed, words: str) -> tuple[int, str]:
+def run(site, words):
     """The command, on a made-up site."""
     program = "import sys; from mpibench.cli import main; sys.exit(main(sys.argv[1:]))"
     given = f"plan --system=mysystem --dataset {site.top}/set {words}"
@@ -81,13 +77,13 @@ def run(site: Listed, words: str) -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
-def test_a_node_count_belongs_to_the_partitions_that_list_it(tmp_path: Path) -> None:
+def test_a_node_count_belongs_to_the_partitions_that_list_it(tmp_path):
     """What two ranks measure takes the smallest count; ``-P nodes=`` asks for others."""
     top = synthetic_site.write(tmp_path, synthetic_site.three_partitions())
     environ = {**os.environ, "RFM_CONFIG_FILES": str(top / "site_configs" / "settings.py")}
     tests = "^(ImbCollectives|ImbPointToPoint)%fabric=hdr200"
 
-    def counts(*more: str) -> set[tuple[str, str, str]]:
+    def counts(*more):
         words = ["--system=mysystem", "-p", "openmpi-spack", "-n", tests, *more]
         listed = ask(words, environ, top).cases
         return {(case.test, case.partition, case.parameters["nodes"]) for case in listed}
@@ -99,7 +95,7 @@ def test_a_node_count_belongs_to_the_partitions_that_list_it(tmp_path: Path) -> 
     assert counts("-P", "nodes=16") == set(itertools.product(names, partitions, ["16"]))
 
 
-def test_a_centre_has_ten_minute_nights(centre: Listed) -> None:
+def test_a_centre_has_ten_minute_nights(centre):
     """Three partitions, three networks and five stacks: the core list in a
     week, a partition busy for 10 minutes at most.
     """
@@ -120,14 +116,14 @@ def test_a_centre_has_ten_minute_nights(centre: Listed) -> None:
         assert len({case.parameters["fabric"] for case in here}) == fabrics
 
 
-def test_a_planned_night_keeps_its_budget_and_says_when_the_rest_comes(newcomer: Listed) -> None:
+def test_a_planned_night_keeps_its_budget_and_says_when_the_rest_comes(newcomer):
     plan = newcomer.plan("5m")
     assert plan.record.broken == () and plan.record.every == f"in about {plan.record.nights} nights"
     assert "min (budget 5m); no planned night before: 0 of " in making.headline(plan)
     assert newcomer.plan("5m").record.text == plan.record.text
 
 
-def test_of_a_small_budget_is_said_what_never_comes_and_what_would_do(newcomer: Listed) -> None:
+def test_of_a_small_budget_is_said_what_never_comes_and_what_would_do(newcomer):
     longest = max(cost.seconds / 60 for cost in newcomer.plan("1h").cost)
     small = newcomer.plan("1m")
     [sentence] = small.record.broken
@@ -137,7 +133,7 @@ def test_of_a_small_budget_is_said_what_never_comes_and_what_would_do(newcomer: 
     assert not none.tonight and none.record.broken == (none.misfit,)
 
 
-def test_reframe_makes_the_planned_cases_and_no_others(newcomer: Listed, tmp_path: Path) -> None:
+def test_reframe_makes_the_planned_cases_and_no_others(newcomer, tmp_path):
     """With the plan's file in the environment ReFrame lists what was planned, and nothing else."""
     plan = newcomer.plan("5m")
     file = plan.record.write(tmp_path)
@@ -154,7 +150,7 @@ def test_reframe_makes_the_planned_cases_and_no_others(newcomer: Listed, tmp_pat
     assert {ListedCase("compute", stack, name) for name, stack in listed} == plan.record.planned
 
 
-def test_the_command_plans_and_its_exit_status_says_whether_it_fits(newcomer: Listed) -> None:
+def test_the_command_plans_and_its_exit_status_says_whether_it_fits(newcomer):
     status, said = run(newcomer, "--date 2026-11-23")
     assert status == 0 and said.startswith("2026-11-23, mysystem, run=nightly: "), said
     status, said = run(newcomer, "--budget 0.001nodeh --date 2026-11-23")
@@ -168,6 +164,6 @@ def test_the_command_plans_and_its_exit_status_says_whether_it_fits(newcomer: Li
         "--budget 30m -- --mode=smoke",
     ],
 )
-def test_bad_input_is_one_sentence(newcomer: Listed, words: str) -> None:
+def test_bad_input_is_one_sentence(newcomer, words):
     status, said = run(newcomer, words)
     assert status == 2 and "mpibench: " in said and "Traceback" not in said, said

@@ -1,7 +1,5 @@
 """What the tools of GPUs' vendors say of a node's GPUs: read whole, or refused."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -14,12 +12,12 @@ AMD = "Arcturus GL-XL [Instinct MI100]"
 
 
 def ask(
-    node: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    script: str,
-    tool: str = "nvidia-smi",
-    links: str = "",
-) -> dict[str, dict[str, object]]:
+    node,
+    monkeypatch,
+    script,
+    tool="nvidia-smi",
+    links="",
+):
     """GPUs of a node whose vendor's tool is a script."""
     program = node / "bin" / tool
     program.parent.mkdir(exist_ok=True)
@@ -40,8 +38,8 @@ def ask(
     ],
 )
 def test_tools_of_the_vendors_are_read_whole_or_refused(
-    name: str, addresses: str, facts: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    name, addresses, facts, tmp_path, monkeypatch
+):
     amd = name.startswith("rocm")
     text = (SMI / name).read_text()
     read = node_facts.read_rocm if amd else node_facts.read_nvidia

@@ -10,10 +10,8 @@ import re
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 import pytest
@@ -28,14 +26,14 @@ SCRIPT = Path(__file__).parents[4] / "ci" / "pipelines" / "comment_change.py"
 PLACE = ("ImbParallelTransfer", "sys:part", "openmpi-spack", "eth1g", 2, 1, "bunch")
 
 
-def git(folder: Path, *words: str) -> None:
+def git(folder, *words):
     identity = ("-c", "user.name=x", "-c", "user.email=x@example.org", "-c", "commit.gpgsign=false")
     subprocess.run(
         ["git", "-C", str(folder), *identity, *words], check=True, capture_output=True, timeout=60
     )
 
 
-def commit(folder: Path, **files: str) -> None:
+def commit(folder, **files):
     for name, text in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text)
@@ -43,8 +41,8 @@ def commit(folder: Path, **files: str) -> None:
     git(folder, "commit", "--quiet", "--allow-empty", "--message", "x")
 
 
-def reference(value: float, lower: float | None, place: tuple[Any, ...] = PLACE) -> str:
-    tree: dict[Any, Any] = {"Uniband.bandwidth.0004194304": [value, lower, None, "MB/s"]}
+def reference(value, lower, place=PLACE):
+    tree = {"Uniband.bandwidth.0004194304": [value, lower, None, "MB/s"]}
     for key in reversed(place[1:]):
         tree = {key: tree}
     index = ["$partition", "$environ", "fabric", "nodes", "ranks_per_node", "pinning"]
@@ -52,7 +50,7 @@ def reference(value: float, lower: float | None, place: tuple[Any, ...] = PLACE)
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Path:
+def project(tmp_path):
     folder = tmp_path / "project"
     folder.mkdir()
     git(folder, "init", "--quiet", "--initial-branch", "main")
@@ -73,8 +71,8 @@ def project(tmp_path: Path) -> Path:
     return folder
 
 
-def test_stacks_that_are_built_otherwise_are_named(project: Path, tmp_path: Path) -> None:
-    def found() -> review.ReviewedChange:
+def test_stacks_that_are_built_otherwise_are_named(project, tmp_path):
+    def found():
         return review.review("main", Store(tmp_path / "dataset"), "now-14d:now", project)
 
     commit(project, **{"README.md": "y"})
@@ -94,7 +92,7 @@ def test_stacks_that_are_built_otherwise_are_named(project: Path, tmp_path: Path
         commit(project, **{name: before})
 
 
-def test_a_reference_that_hides_a_slow_night_is_seen(project: Path, tmp_path: Path) -> None:
+def test_a_reference_that_hides_a_slow_night_is_seen(project, tmp_path):
     """Nights at 100 MB/s and one at 80: by the reference as it was that
     one missed, by the looser one it would not.
     """
@@ -120,7 +118,7 @@ def test_a_reference_that_hides_a_slow_night_is_seen(project: Path, tmp_path: Pa
         assert (f"{hides} stored value" in found.markdown()) == bool(hides)
 
 
-def _stored(dataset: Path) -> tuple[tuple[Any, ...], float]:
+def _stored(dataset):
     """The only case of a dataset, and the level of its first session."""
     row = pl.read_parquet(f"{dataset}/cases/*/*/*.parquet", hive_partitioning=True).row(
         0, named=True
@@ -133,7 +131,7 @@ def _stored(dataset: Path) -> tuple[tuple[Any, ...], float]:
     return (row["name"].split()[0], where, *(row[key] for key in keys)), level
 
 
-def test_hostile_names_are_text(project: Path, tmp_path: Path) -> None:
+def test_hostile_names_are_text(project, tmp_path):
     commit(
         project,
         **{
@@ -148,22 +146,22 @@ def test_hostile_names_are_text(project: Path, tmp_path: Path) -> None:
 class Comments(ThreadingHTTPServer):
     """Comments of one request, page by page, as the two servers give them."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__(("127.0.0.1", 0), CommentHandler)
         self.url = f"http://127.0.0.1:{self.server_port}"
-        self.rows: list[dict[str, Any]] = [{"id": number, "body": "x"} for number in range(130)]
-        self.asked: list[tuple[str, str, str]] = []
+        self.rows = [{"id": number, "body": "x"} for number in range(130)]
+        self.asked = []
         self.status = 200
 
 
 class CommentHandler(BaseHTTPRequestHandler):
     server: Comments
 
-    def do_GET(self) -> None:
-        page = int(re.search(r"&page=(\d+)", self.path)[1])  # type: ignore[index]
+    def do_GET(self):
+        page = int(re.search(r"&page=(\d+)", self.path)[1])
         self._answer(self.server.rows[(page - 1) * 100 : page * 100])
 
-    def do_POST(self) -> None:
+    def do_POST(self):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         if self.server.status == 200:
             rows = [row for row in self.server.rows if self.path.endswith(f"/{row['id']}")]
@@ -175,19 +173,19 @@ class CommentHandler(BaseHTTPRequestHandler):
 
     do_PUT = do_PATCH = do_POST  # noqa: N815
 
-    def _answer(self, what: object) -> None:
+    def _answer(self, what):
         token = self.headers["PRIVATE-TOKEN"] or self.headers["Authorization"]
         self.server.asked.append((self.command, self.path.partition("?")[0], token))
         self.send_response(self.server.status)
         self.end_headers()
         self.wfile.write(json.dumps(what).encode())
 
-    def log_message(self, *_: object) -> None:
+    def log_message(self, *_):
         """Nothing."""
 
 
 @pytest.fixture
-def server() -> Iterator[Comments]:
+def server():
     there = Comments()
     threading.Thread(target=there.serve_forever, args=(0.01,), daemon=True).start()
     yield there
@@ -195,7 +193,7 @@ def server() -> Iterator[Comments]:
     there.server_close()
 
 
-def write(folder: Path, text: str, environ: dict[str, str]) -> subprocess.CompletedProcess[str]:
+def write(folder, text, environ):
     (folder / "change.md").write_text(text)
     known = {
         name: value for name, value in os.environ.items() if not name.startswith(("CI_", "GITHUB_"))
@@ -227,9 +225,7 @@ WAYS = {
 
 
 @pytest.mark.parametrize("kind", WAYS)
-def test_a_comment_is_written_and_then_written_over(
-    kind: str, server: Comments, tmp_path: Path
-) -> None:
+def test_a_comment_is_written_and_then_written_over(kind, server, tmp_path):
     environ, (name, path), comments, one, method, token = WAYS[kind]
     for text in ("first", "x" * 100_000):
         here = {**environ, name: f"{server.url}{path}"}
@@ -244,7 +240,7 @@ def test_a_comment_is_written_and_then_written_over(
     ]
 
 
-def test_a_redirect_gets_no_token_and_is_no_comment(tmp_path: Path) -> None:
+def test_a_redirect_gets_no_token_and_is_no_comment(tmp_path):
     with servers.serving() as (url, kept), servers.serving() as (elsewhere, other):
         kept.status = 301
         kept.location = f"{elsewhere}/there"

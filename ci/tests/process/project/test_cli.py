@@ -2,15 +2,12 @@
 reading, one sentence for bad input, exit codes.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -19,7 +16,7 @@ from folders import OF_TOOLS
 MAIN = "import sys; from mpibench.cli import main; sys.exit(main(sys.argv[1:]))"
 
 
-def call(program: str, *words: str, **options: Any) -> subprocess.CompletedProcess[str]:
+def call(program, *words, **options):
     """Run a line of Python with words."""
     command = [sys.executable, "-c", program, *words]
     return subprocess.run(command, text=True, capture_output=True, timeout=120, **options)
@@ -48,15 +45,13 @@ OF_NIGHTS = {"scipy.stats", "scipy.special", "scipy.sparse", "scipy.optimize", "
         ("mpibench.commands.nightly, mpibench.judge.accept, mpibench.judge.gate", OF_NIGHTS),
     ],
 )
-def test_nothing_waits_for_what_only_some_need(
-    root: Path, module: str, not_loaded: set[str]
-) -> None:
+def test_nothing_waits_for_what_only_some_need(root, module, not_loaded):
     """`reframe -l` and each command start with it, a night with several."""
     loaded = set(call(f"import sys, {module}; print(*sys.modules)", cwd=root).stdout.split())
     assert set(module.split(", ")) <= loaded and not not_loaded & loaded
 
 
-def test_a_tool_that_is_not_installed_is_named(root: Path) -> None:
+def test_a_tool_that_is_not_installed_is_named(root):
     """And nothing else is missing: the command and its help are there without any."""
     hidden = f"import sys; sys.modules.update(dict.fromkeys({[*OF_TOOLS]}))"
     shown = call(f"{hidden}; {MAIN}", "--help", cwd=root)
@@ -73,7 +68,7 @@ def test_a_tool_that_is_not_installed_is_named(root: Path) -> None:
         assert f"needs the package {package}, which is not installed" in done.stderr
 
 
-def test_a_plain_install_says_that_it_lacks_the_checkout(root: Path, tmp_path: Path) -> None:
+def test_a_plain_install_says_that_it_lacks_the_checkout(root, tmp_path):
     """``pip install .`` copies the modules and leaves systems, stacks and schemas behind."""
     for folder in ("ci/mpibench", "reframe_tests"):
         without = shutil.ignore_patterns("__pycache__")

@@ -2,19 +2,14 @@
 anchor). That its pages fetch nothing is a test of the browser's.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 from reframe_tests.harness.vocabulary import ROOT
 
 
-def build(
-    folder: Path, *, configuration: Path = ROOT / "mkdocs.yml"
-) -> subprocess.CompletedProcess[str]:
+def build(folder, *, configuration=ROOT / "mkdocs.yml"):
     """``mkdocs build`` into a folder, where nothing outside this machine can be reached."""
     proxy = "http://127.0.0.1:9"  # discard: refused
     without = {"http_proxy": proxy, "https_proxy": proxy, "NO_MKDOCS_2_WARNING": "1"}
@@ -27,7 +22,7 @@ def build(
     )
 
 
-def test_a_dead_link_ends_the_build(tmp_path: Path) -> None:
+def test_a_dead_link_ends_the_build(tmp_path):
     """Page, anchor and omitted page: each is an error by the settings that are committed."""
     text = (ROOT / "mkdocs.yml").read_text().partition("\nnav:\n")[0]
     (tmp_path / "mkdocs.yml").write_text(f"{text}\nnav:\n  - Home: index.md\n")

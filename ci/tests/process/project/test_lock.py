@@ -5,9 +5,7 @@ its checksum, in the same versions everywhere.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 from packaging.markers import Marker
@@ -36,12 +34,12 @@ class Pin:
     hashes: tuple[str, ...]
     via: str
 
-    def holds(self, python: str) -> bool:
+    def holds(self, python):
         environment = {"python_version": python, "python_full_version": f"{python}.1"}
         return not self.marker or Marker(self.marker).evaluate(environment)
 
 
-def read(path: Path) -> Iterator[Pin]:
+def read(path):
     text = path.read_text()
     head = r"(?P<name>[a-z0-9-]+)==(?P<version>[^\s;]+)(?: ; (?P<marker>.*?))?"
     entry = re.compile(
@@ -56,19 +54,19 @@ def read(path: Path) -> Iterator[Pin]:
         yield Pin(found["name"], found["version"], found["marker"] or "", hashes, found["via"])
 
 
-def section(name: str) -> list[Requirement]:
+def section(name):
     """Requirements of a list in pyproject.toml; the parser for TOML came with Python 3.11."""
     text = re.search(rf"(?ms)^{name} = \[\n(.*?)^\]", (ROOT / "pyproject.toml").read_text())[1]
     return [Requirement(words) for words in re.findall(r'(?m)^ +"([^"]+)"', text)]
 
 
-def wanted(lock: str) -> list[Requirement]:
+def wanted(lock):
     return [need for part in ("dependencies", "build", *LOCKS[lock]) for need in section(part)]
 
 
 @pytest.mark.parametrize("lock", LOCKS)
 @pytest.mark.parametrize("python", PYTHONS)
-def test_what_the_project_asks_for_is_pinned(lock: str, python: str) -> None:
+def test_what_the_project_asks_for_is_pinned(lock, python):
     """Once, and what users run with; if this fails after a change of dependencies: ci/lock --keep.
     What tests need themselves may be wanted on more platforms.
     """
@@ -87,7 +85,7 @@ def test_what_the_project_asks_for_is_pinned(lock: str, python: str) -> None:
 
 
 @pytest.mark.parametrize("lock", LOCKS)
-def test_every_file_has_a_checksum_and_comes_from_no_place_in_particular(lock: str) -> None:
+def test_every_file_has_a_checksum_and_comes_from_no_place_in_particular(lock):
     """And nothing is pinned for a dependency that is gone."""
     pins = list(read(ROOT / lock))
     assert len(pins) > 20

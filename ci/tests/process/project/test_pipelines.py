@@ -1,14 +1,11 @@
 """Ready pipelines: each against its published schema, and each calls what exists."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -24,7 +21,7 @@ from synthetic_project import NightProject
         ("gitlab-ci.yml", ["vendor.gitlab-ci", "--data-transform", "gitlab-ci"]),
     ],
 )
-def test_pipeline_keeps_to_the_published_schema(root: Path, name: str, schema: list[str]) -> None:
+def test_pipeline_keeps_to_the_published_schema(root, name, schema):
     """The schemas are those of SchemaStore and GitLab, as check-jsonschema carries them."""
     check = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", *schema]
     path = root / "ci" / "pipelines" / name
@@ -41,7 +38,7 @@ OF_NO_NIGHT = ("change-verdict", "comment_change.py", "reframe-main")
 OF_A_SESSION = r"mpibench (?:gate|report|accept|compare|expected|export)\b.*"
 
 
-def test_every_pipeline_hands_on_the_id_of_the_session(root: Path) -> None:
+def test_every_pipeline_hands_on_the_id_of_the_session(root):
     """All call the one script, which hands on what ``ci/nightly``
     left; nobody asks for the newest session.
     """
@@ -57,13 +54,13 @@ def test_every_pipeline_hands_on_the_id_of_the_session(root: Path) -> None:
 
 
 @pytest.fixture
-def night(tmp_path: Path, root: Path):
+def night(tmp_path, root):
     """The script in a project whose ``ci/nightly`` and ``mpibench`` answer as asked."""
     script = tmp_path / "ci" / "pipelines" / SCRIPT
     script.parent.mkdir(parents=True)
     shutil.copy(root / "ci" / "pipelines" / SCRIPT, script)
 
-    def run(nightly: str, judged: int = 0, mail_to: str = "") -> subprocess.CompletedProcess[str]:
+    def run(nightly, judged=0, mail_to=""):
         for name, text in (
             ("ci/nightly", f"mkdir -p results/tonight\n{nightly}"),
             (".venv/bin/activate", f"PATH={tmp_path}/bin:$PATH"),
@@ -100,8 +97,8 @@ def night(tmp_path: Path, root: Path):
     ],
 )
 def test_a_night_fails_if_measuring_or_the_gate_does(
-    night, tmp_path: Path, nightly: str, judged: int, expected: int, subject: str | None
-) -> None:
+    night, tmp_path, nightly, judged, expected, subject
+):
     """And is reported by mail; where nothing is to judge, the id that is
     there may be of an earlier night.
     """
@@ -120,7 +117,7 @@ def test_a_night_fails_if_measuring_or_the_gate_does(
         assert kept["gate.txt"].read_text() == f"{SAID}\n"
 
 
-def test_a_signal_to_the_script_reaches_the_night(tmp_path: Path) -> None:
+def test_a_signal_to_the_script_reaches_the_night(tmp_path):
     project = NightProject(tmp_path)
     pids = tmp_path / "pids"
     running = project.begin(

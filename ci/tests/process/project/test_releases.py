@@ -2,8 +2,6 @@
 source distribution, wheel and container.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil
@@ -17,7 +15,7 @@ from pathlib import Path
 import pytest
 
 
-def run(*words: str | Path, cwd: Path, **environ: str) -> str:
+def run(*words, cwd, **environ):
     done = subprocess.run(
         list(map(str, words)),
         cwd=cwd,
@@ -30,14 +28,14 @@ def run(*words: str | Path, cwd: Path, **environ: str) -> str:
     return done.stdout
 
 
-def git(*words: str | Path, cwd: Path) -> str:
+def git(*words, cwd):
     settings = ("user.name=x", "user.email=x@example.org", "tag.gpgsign=false")
     identity = [word for one in (*settings, "commit.gpgsign=false") for word in ("-c", one)]
     return run("git", *identity, *words, cwd=cwd)
 
 
 @pytest.fixture(scope="module")
-def copy(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def copy(root, tmp_path_factory):
     """What git has of the project, with what was changed and not yet
     committed, in a repository without a tag.
     """
@@ -56,11 +54,11 @@ def copy(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def version_of(folder: Path) -> str:
+def version_of(folder):
     return run(sys.executable, "-m", "setuptools_scm", cwd=folder).strip()
 
 
-def test_the_version_is_that_of_the_tag(copy: Path, tmp_path: Path) -> None:
+def test_the_version_is_that_of_the_tag(copy, tmp_path):
     here = tmp_path / "clone"
     git("clone", "--quiet", copy, here, cwd=tmp_path)
     assert re.fullmatch(r"0\.1(\.0)?\.dev\d+\+g[0-9a-f]+", version_of(here))
@@ -80,7 +78,7 @@ BUILD = (
 
 
 @pytest.fixture(scope="module")
-def built(copy: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+def built(copy, tmp_path_factory):
     """The source distribution, and the wheel that is made from it where there is no git."""
     top = tmp_path_factory.mktemp("built")
     source = top / run(sys.executable, "-c", BUILD, "build_sdist", top, cwd=copy).split()[-1]
@@ -91,9 +89,7 @@ def built(copy: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, P
     ]
 
 
-def test_distributions_have_what_git_has_and_nothing_that_a_run_left(
-    built: tuple[Path, Path], copy: Path
-) -> None:
+def test_distributions_have_what_git_has_and_nothing_that_a_run_left(built, copy):
     """The source all of it, the wheel what a run needs."""
     tracked = set(git("ls-files", cwd=copy).splitlines())
     with tarfile.open(built[0]) as archive:
@@ -107,7 +103,7 @@ def test_distributions_have_what_git_has_and_nothing_that_a_run_left(
     assert not {name for name in tracked - names if name.startswith((*tops, "site_configs/"))}
 
 
-def test_the_wheel_works_in_an_empty_environment(built: tuple[Path, Path], tmp_path: Path) -> None:
+def test_the_wheel_works_in_an_empty_environment(built, tmp_path):
     """Its own dependencies are those of this environment; the
     project's modules there are not seen.
     """
@@ -124,7 +120,7 @@ def test_the_wheel_works_in_an_empty_environment(built: tuple[Path, Path], tmp_p
     reframe.chmod(0o755)
     share = venv / "share" / "mpibench"
 
-    def ask(*words: str) -> subprocess.CompletedProcess[str]:
+    def ask(*words):
         # As a person has it who never set anything up.
         environ = {"HOME": str(tmp_path), "PATH": f"{venv}/bin:/usr/bin:/bin"}
         return subprocess.run(

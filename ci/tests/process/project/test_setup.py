@@ -2,8 +2,6 @@
 interrupted, without network, on other distributions.
 """
 
-from __future__ import annotations
-
 import hashlib
 import importlib.util
 import os
@@ -27,13 +25,13 @@ ROOT = metadata.ROOT
 
 
 @pytest.fixture
-def bare(tmp_path: Path) -> Project:
+def bare(tmp_path):
     """A project in which nothing has been set up."""
     return Project(tmp_path, ROOT)
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Project:
+def made(tmp_path_factory):
     """A project that has been set up once, by way of a symbolic link and from another folder."""
     folder = tmp_path_factory.mktemp("made")
     project = Project(folder, ROOT)
@@ -53,9 +51,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Project:
     return project
 
 
-def test_a_second_run_installs_nothing_and_looks_at_stacks_and_recorder(
-    made: Project, tmp_path: Path
-) -> None:
+def test_a_second_run_installs_nothing_and_looks_at_stacks_and_recorder(made, tmp_path):
     """Also where another copy of the project lies in the working directory."""
     for module in ("mpibench/__init__.py", "reframe_tests/__init__.py", "reframe_tests/harness.py"):
         (tmp_path / module).parent.mkdir(exist_ok=True)
@@ -68,9 +64,7 @@ def test_a_second_run_installs_nothing_and_looks_at_stacks_and_recorder(
     [({}, False), ({"CI": "true"}, True), ({"MPIBENCH_INSTALL": "yes"}, True)],
     ids=["", "ci", "yes"],
 )
-def test_host_packages_are_installed_only_when_asked(
-    bare: Project, wish: dict[str, str], installed: bool
-) -> None:
+def test_host_packages_are_installed_only_when_asked(bare, wish, installed):
     """By root, and by somebody whose sudo needs no password."""
     asked = bare.tools / "asked"
     bare.add_tool("apt-get", f'#!/bin/bash\necho "apt-get $*" >>{asked}\n')
@@ -94,7 +88,7 @@ def test_host_packages_are_installed_only_when_asked(
     assert "install --yes --no-install-recommends chromium" in asked.read_text()
 
 
-def pin(wheel: Path) -> str:
+def pin(wheel):
     """A line of a lock file."""
     name, version, *_ = wheel.name.split("-")
     return (
@@ -103,7 +97,7 @@ def pin(wheel: Path) -> str:
     )
 
 
-def test_what_is_pinned_is_installed_and_nothing_else(made: Project, tmp_path: Path) -> None:
+def test_what_is_pinned_is_installed_and_nothing_else(made, tmp_path):
     """The lock files decide, also where the index has something
     newer or a file with another content.
     """
@@ -125,7 +119,7 @@ def test_what_is_pinned_is_installed_and_nothing_else(made: Project, tmp_path: P
     assert made.run("ci/setup")[0] == 0
 
 
-def test_a_change_of_requirements_or_compiler_is_noticed(made: Project) -> None:
+def test_a_change_of_requirements_or_compiler_is_noticed(made):
     made.write("pyproject.toml", PYPROJECT + "# changed\n")
     status, output = made.run("ci/setup")
     assert status == 0 and "installing the project" in output and "making .venv" not in output
@@ -138,7 +132,7 @@ def test_a_change_of_requirements_or_compiler_is_noticed(made: Project) -> None:
     assert made.run("ci/setup")[0] == 0
 
 
-def test_a_failed_stack_is_reported_and_stops_nothing(made: Project) -> None:
+def test_a_failed_stack_is_reported_and_stops_nothing(made):
     """The other stacks, the evidence library and who waits for the exit status get on."""
     wheels = made.write(
         "ci/mpibench/stacks/wheels.py", "import sys\nprint('mpich-wheels: no.')\nsys.exit(3)\n"
@@ -156,7 +150,7 @@ def test_a_failed_stack_is_reported_and_stops_nothing(made: Project) -> None:
     assert made.run("ci/setup")[0] == 0
 
 
-def test_a_night_without_one_stack_measures_the_others_and_is_reported(tmp_path: Path) -> None:
+def test_a_night_without_one_stack_measures_the_others_and_is_reported(tmp_path):
     """Also where nobody says what HOME is; and none where nothing was set up."""
     programs = {
         "ci/nightly": (ROOT / "ci" / "nightly").read_text(),
@@ -178,7 +172,7 @@ def test_a_night_without_one_stack_measures_the_others_and_is_reported(tmp_path:
         assert (done.returncode, done.stdout) == wanted
 
 
-def test_set_ups_take_turns(made: Project) -> None:
+def test_set_ups_take_turns(made):
     starts = made.root / "starts"
     go = made.root / "go"
     made.write(
@@ -201,22 +195,20 @@ def test_set_ups_take_turns(made: Project) -> None:
 
 
 @pytest.mark.parametrize("name", ["a:b", "a\tb"])
-def test_a_path_that_cannot_be_preloaded_from_is_refused(bare: Project, name: str) -> None:
+def test_a_path_that_cannot_be_preloaded_from_is_refused(bare, name):
     bare.root = bare.root.rename(bare.root.with_name(name))
     status, output = bare.run("ci/setup")
     assert status == 1 and "has a blank or a colon in its path" in output
     assert not (bare.root / ".venv").exists()
 
 
-def replace_python(project: Project, cases: dict[str, str]) -> None:
+def replace_python(project, cases):
     """Let the interpreter run a shell script instead where its arguments match a shell pattern."""
     python = project.environ["MPIBENCH_PYTHON"]
     project.environ["MPIBENCH_PYTHON"] = project.stand_in("python-stub", python, cases)
 
 
-def test_without_ensurepip_and_without_rights_debians_own_wheel_brings_pip(
-    bare: Project, tmp_path: Path
-) -> None:
+def test_without_ensurepip_and_without_rights_debians_own_wheel_brings_pip(bare, tmp_path):
     """As on a bare Debian: apt-get hands packages out to anybody, and nothing is installed."""
     replace_python(
         bare, {"'-m venv --clear /'* | '-m virtualenv '* | '-m pip --version'": "exit 1"}
@@ -260,7 +252,7 @@ def test_without_ensurepip_and_without_rights_debians_own_wheel_brings_pip(
     assert not (bare.root / "results" / "debian-pip").exists()
 
 
-def begin(project: Project) -> subprocess.Popen[str]:
+def begin(project):
     """A set-up as a process group of its own."""
     return subprocess.Popen(
         [project.root / "ci" / "setup"],
@@ -279,7 +271,7 @@ def begin(project: Project) -> subprocess.Popen[str]:
 PATIENCE_S = 120.0
 
 
-def start(project: Project, seconds: int) -> tuple[subprocess.Popen[str], Path]:
+def start(project, seconds):
     """A set-up that is at its first step, which takes so long,
     and the file with the step's process.
     """
@@ -293,7 +285,7 @@ def start(project: Project, seconds: int) -> tuple[subprocess.Popen[str], Path]:
     return process, begun
 
 
-def test_a_killed_set_up_leaves_nobody_who_says_that_it_is_still_at_it(tmp_path: Path) -> None:
+def test_a_killed_set_up_leaves_nobody_who_says_that_it_is_still_at_it(tmp_path):
     """They end with who wrote them, and by no signal: one that came too
     early was lost, and the set-up waited for ever.
     """
@@ -309,9 +301,7 @@ def test_a_killed_set_up_leaves_nobody_who_says_that_it_is_still_at_it(tmp_path:
 # ---- ci/setup for a machine without network, and on distributions other than Debian ----
 
 
-def test_a_machine_without_network_is_set_up_from_a_wheelhouse(
-    bare: Project, tmp_path: Path
-) -> None:
+def test_a_machine_without_network_is_set_up_from_a_wheelhouse(bare, tmp_path):
     """Filled by the same project on another machine; a lock file
     that names what is not there is an error.
     """

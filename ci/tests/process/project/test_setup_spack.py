@@ -2,15 +2,12 @@
 sets up is what the lane ``spack`` is run with.
 """
 
-from __future__ import annotations
-
 import subprocess
-from pathlib import Path
 
 import pytest
 
 
-def setup(root: Path, *words: str | Path) -> tuple[int, str]:
+def setup(root, *words):
     """Exit status, and what it said."""
     command = [str(root / "ci" / "setup-spack"), *map(str, words)]
     done = subprocess.run(
@@ -20,7 +17,7 @@ def setup(root: Path, *words: str | Path) -> tuple[int, str]:
 
 
 @pytest.fixture
-def checkouts(tmp_path: Path) -> tuple[Path, Path]:
+def checkouts(tmp_path):
     """Stand-ins of Spack and its packages, which are never started."""
     program = tmp_path / "spack" / "bin" / "spack"
     packages = tmp_path / "packages"
@@ -31,9 +28,7 @@ def checkouts(tmp_path: Path) -> tuple[Path, Path]:
     return tmp_path / "spack", packages
 
 
-def test_what_is_no_checkout_and_what_is_not_from_here_is_refused(
-    root: Path, tmp_path: Path, checkouts: tuple[Path, Path]
-) -> None:
+def test_what_is_no_checkout_and_what_is_not_from_here_is_refused(root, tmp_path, checkouts):
     spack, packages = checkouts
     place = tmp_path / "place"
     assert setup(root)[0] == 2

@@ -1,7 +1,5 @@
 """Linters and type checks of everything committed."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys
@@ -22,11 +20,11 @@ FOREIGN_AT_TOP |= {"environments/programs"} | {
 }
 
 
-def name_of(path: Path) -> str:
+def name_of(path):
     return str(path.relative_to(ROOT))
 
 
-def own_files(folder: Path = ROOT) -> list[Path]:
+def own_files(folder=ROOT):
     """Files of the project, also where there is no git."""
     found = []
     for path in sorted(folder.iterdir()):
@@ -42,7 +40,7 @@ def own_files(folder: Path = ROOT) -> list[Path]:
     return found
 
 
-def is_shell(path: Path) -> bool:
+def is_shell(path):
     with path.open("rb") as stream:
         first = stream.readline(200)
     return path.suffix in (".sh", ".bash") or (
@@ -55,19 +53,19 @@ SHELL = [path for path in FILES if is_shell(path)]
 
 
 @pytest.mark.parametrize("words", [("check",), ("format", "--check")], ids=" ".join)
-def test_ruff(words: tuple[str, ...]) -> None:
+def test_ruff(words):
     done = subprocess.run([BIN / "ruff", *words, ROOT], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_types() -> None:
+def test_types():
     done = subprocess.run([BIN / "mypy"], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     # Types found in no package would be Any and hold nothing.
     assert re.search(r"no issues found in [1-9]\d\d source files", done.stdout), done.stdout
 
 
-def test_shellcheck() -> None:
+def test_shellcheck():
     words = [BIN / "shellcheck", "--external-sources", *SHELL]
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True)
     assert len(SHELL) > 5 and done.returncode == 0, done.stdout + done.stderr

@@ -2,12 +2,9 @@
 continuous integration unless allowed by name.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -35,7 +32,7 @@ def test_that_passes(): ...
 """
 
 
-def run(folder: Path, module: str, **environ: str) -> tuple[int, str]:
+def run(folder, module, **environ):
     (folder / "test_module.py").write_text(module)
     clean = {
         name: value for name, value in os.environ.items() if name not in ("CI", untested.ALLOWED)
@@ -52,7 +49,7 @@ def run(folder: Path, module: str, **environ: str) -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
-def test_the_table_and_the_exit_status(tmp_path: Path) -> None:
+def test_the_table_and_the_exit_status(tmp_path):
     status, output = run(tmp_path, MODULE)
     assert status == 0
     table = output[output.index(" not tested ") :].splitlines()[1:4]
@@ -66,7 +63,7 @@ def test_the_table_and_the_exit_status(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="[root] only root is asked for everything")
-def test_continuous_integration_fails(tmp_path: Path) -> None:
+def test_continuous_integration_fails(tmp_path):
     status, output = run(tmp_path, MODULE, CI="true", MPIBENCH_MAY_SKIP="sources")
     assert status == 1
     assert "this was skipped: cluster (the mini-cluster), other (see above)." in output

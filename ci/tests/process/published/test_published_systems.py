@@ -5,10 +5,7 @@ function that runs a launch) and with paths, hashes, times and the benchmark's a
 ``MPIBENCH_GOLDEN=write`` writes them: read the diff.
 """
 
-from __future__ import annotations
-
 import re
-from pathlib import Path
 
 import pytest
 
@@ -28,11 +25,11 @@ CASES = {
 
 
 @pytest.fixture(scope="module")
-def stacks_variable(tmp_path_factory: pytest.TempPathFactory) -> str:
+def stacks_variable(tmp_path_factory):
     return synthetic_stack.write_all(tmp_path_factory.mktemp("stacks"))
 
 
-def dry_run(run_reframe, stacks: str, stage: Path, words: str, only: str) -> str:
+def dry_run(run_reframe, stacks, stage, words, only):
     options = f"--dry-run -S level=smoke --stage={stage} --keep-stage-files {words}".split()
     done = run_reframe(*options, environ={"MPIBENCH_STACKS": stacks}, only=only)
     assert done.returncode == 0 and "WARNING" not in done.stdout, done.stdout[-3000:]
@@ -40,7 +37,7 @@ def dry_run(run_reframe, stacks: str, stage: Path, words: str, only: str) -> str
 
 
 @pytest.mark.parametrize("system", CASES)
-def test_job_scripts(system: str, run_reframe, stacks_variable: str, tmp_path: Path) -> None:
+def test_job_scripts(system, run_reframe, stacks_variable, tmp_path):
     fabrics, ppn, pinning = CASES[system]
     words = f"--system={system} -P nodes=2 -P ppn={ppn} -P pinning={pinning}"
     words = f"{words} -n ImbPointToPoint%fabric={fabrics}%"
@@ -64,7 +61,7 @@ IN_MB_PER_S = {
 }
 
 
-def learned(system: str) -> list[tuple[tuple, list]]:
+def learned(system):
     """Entries of a system's references.yaml: (test, partition, stack,
     fabric, nodes, ppn, pinning, metric) and value.
     """
@@ -73,7 +70,7 @@ def learned(system: str) -> list[tuple[tuple, list]]:
 
 
 @pytest.mark.parametrize("system", CASES)
-def test_references_of_a_paper_are_its_numbers(system: str) -> None:
+def test_references_of_a_paper_are_its_numbers(system):
     """Every learned reference of these systems is a published value,
     with unit, origin and whose bounds they are.
     """
@@ -91,7 +88,7 @@ def test_references_of_a_paper_are_its_numbers(system: str) -> None:
         assert found, (keys, value)
 
 
-def _leaves(node: object, keys: tuple = ()) -> list[tuple[tuple, list]]:
+def _leaves(node, keys=()):
     if not isinstance(node, dict):
         return [] if keys[-1:] == ("$index",) else [(keys, node)]
     return [leaf for key, child in node.items() for leaf in _leaves(child, (*keys, key))]

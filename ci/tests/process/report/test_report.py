@@ -2,12 +2,9 @@
 nothing from outside gets out of its place.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path
-from typing import Any
 from urllib.parse import unquote
 
 import pytest
@@ -25,31 +22,29 @@ from synthetic_session import damaged_reports, session_of
 
 
 @pytest.fixture(scope="module")
-def folder() -> Path:
+def folder():
     return synthetic.mixed_folder()
 
 
 @pytest.fixture(scope="module")
-def session(folder: Path) -> sessions.Session:
+def session(folder):
     return sessions.read_session(folder / "results.db")
 
 
 @pytest.fixture(scope="module")
-def page(folder: Path, session: sessions.Session) -> str:
+def page(folder, session):
     return report.write_report(report.View(session, folder), "report.html").read_text()
 
 
 @pytest.fixture(scope="module")
-def read(page: str) -> Reader:
+def read(page):
     return Reader(page)
 
 
 # The page.
 
 
-def test_failures_come_before_any_number(
-    page: str, read: Reader, session: sessions.Session
-) -> None:
+def test_failures_come_before_any_number(page, read, session):
     """Each with its sentence and case."""
     sections = ["summary", "failures", "figures", "curves", "heat", "gates"]
     order = [page.index(f'<section id="{name}">') for name in sections]
@@ -61,9 +56,7 @@ def test_failures_come_before_any_number(
             assert sentence in read.text["failures"]
 
 
-def test_links_lead_to_the_files_of_the_job(
-    read: Reader, folder: Path, session: sessions.Session
-) -> None:
+def test_links_lead_to_the_files_of_the_job(read, folder, session):
     links = [one["href"] or "" for one in read.named("a")]
     places = [folder / unquote(link) for link in links if not link.startswith("#")]
     assert len([place for place in places if place.is_dir()]) >= 12
@@ -76,7 +69,7 @@ def test_links_lead_to_the_files_of_the_job(
             assert all(name in said for name in names)
 
 
-def test_all_curves_are_there_whole(read: Reader, session: sessions.Session) -> None:
+def test_all_curves_are_there_whole(read, session):
     index = read.blocks["index"]
     curves = [row for measure in index["measures"] for row in read.blocks[measure["chunk"]]]
     samples = [sample for case in session.cases for sample in case.samples]
@@ -92,7 +85,7 @@ def test_all_curves_are_there_whole(read: Reader, session: sessions.Session) -> 
 # What comes from outside stays text.
 
 
-def test_no_text_of_a_session_breaks_a_line_in_secret() -> None:
+def test_no_text_of_a_session_breaks_a_line_in_secret():
     """U+2028 ends a line for a script and for Python's splitlines, and nothing shows it."""
     reason = "over shm\u2028PASS: all is well"
     plan = synthetic.case(verdict="contradicted", reason=reason, name="p2p\u2029")
@@ -107,9 +100,7 @@ def test_no_text_of_a_session_breaks_a_line_in_secret() -> None:
 # Files that are gone or are another run's.
 
 
-def test_an_overwritten_directory_is_reported(
-    session: sessions.Session, folder: Path, tmp_path: Path
-) -> None:
+def test_an_overwritten_directory_is_reported(session, folder, tmp_path):
     case = session.cases[0]
     assert job_files.place_of(session, case, folder).note == ""
     output = Path(case.directory) / "rfm_job.out"
@@ -124,7 +115,7 @@ def test_an_overwritten_directory_is_reported(
 
 @settings(max_examples=100)
 @given(document=damaged_reports())
-def test_whatever_is_read_can_be_reported(document: dict[str, Any]) -> None:
+def test_whatever_is_read_can_be_reported(document):
     """A session with anything anywhere is refused when it is read, or
     has a report; nothing else ever escapes.
     """
@@ -136,7 +127,7 @@ def test_whatever_is_read_can_be_reported(document: dict[str, Any]) -> None:
     report_summary.summary_lines(session)
 
 
-def _render_bare(session: sessions.Session) -> str:
+def _render_bare(session):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(page_templates, "plotly_script", lambda: ("plotly.js", ""))
         return report.render(report.View(session, Path()))

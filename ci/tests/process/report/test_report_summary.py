@@ -1,7 +1,5 @@
 """What a session is called in words and counts: nothing may look better than it is."""
 
-from __future__ import annotations
-
 import re
 import resource
 from pathlib import Path
@@ -19,7 +17,7 @@ from synthetic_session import changed, hostile_session, only, session_of
 
 
 @pytest.fixture(scope="module")
-def session() -> sessions.Session:
+def session():
     return sessions.read_session(synthetic.mixed_folder() / "results.db")
 
 
@@ -39,9 +37,7 @@ def session() -> sessions.Session:
         ("p2p_shm_2_none_intelmpi", "failed", "repeat 2 ended with exit status 137."),
     ],
 )
-def test_outcome_of_each_kind_of_case(
-    session: sessions.Session, name: str, outcome: str, sentence: str
-) -> None:
+def test_outcome_of_each_kind_of_case(session, name, outcome, sentence):
     [case] = [case for case in session.cases if case.name.endswith(f"={name}")]
     assert session.outcome(case) == outcome
     assert "".join(report_summary.sentences(case)[:1]).startswith(sentence)
@@ -52,9 +48,7 @@ def test_outcome_of_each_kind_of_case(
     ("result", "outcome"),
     [("abort", "interrupted"), ("xfail", "known"), ("xpass", "failed"), ("<unknown>", "failed")],
 )
-def test_every_result_of_reframe_has_an_outcome(
-    session: sessions.Session, result: str, outcome: str
-) -> None:
+def test_every_result_of_reframe_has_an_outcome(session, result, outcome):
     case = changed(session.cases[1], result=result)
     assert sessions.Session(session.info, (case,)).outcome(case) == outcome
     assert outcome == "known" or report_summary.sentences(case)
@@ -67,9 +61,7 @@ def test_every_result_of_reframe_has_an_outcome(
         ("OddError", "OddError"),
     ],
 )
-def test_cases_that_an_interruption_kept_from_running_are_no_failures(
-    session: sessions.Session, cause: str, named: str
-) -> None:
+def test_cases_that_an_interruption_kept_from_running_are_no_failures(session, cause, named):
     proven = only(session, "recorded").cases
     failed = only(session, "failed").cases[:1]
     aborted = {"result": "abort", "fail_reason": f"aborted due to {cause}", "proof": None}
@@ -84,7 +76,7 @@ def test_cases_that_an_interruption_kept_from_running_are_no_failures(
     assert f"i{said}" in page.text["failures"] and "3■ interrupted" in page.text["summary"]
 
 
-def test_no_reference_is_never_called_a_pass(session: sessions.Session) -> None:
+def test_no_reference_is_never_called_a_pass(session):
     recorded = only(session, "recorded")
     assert report_summary.verdict_line(recorded) == (
         "No case failed, but nothing was judged: all 11 cases are without reference."
@@ -96,7 +88,7 @@ def test_no_reference_is_never_called_a_pass(session: sessions.Session) -> None:
     assert page.text["summary"].count("✓") == page.text["summary"].count("0✓ passed") == 1
 
 
-def test_only_proven_cases_are_compared_with_references(session: sessions.Session) -> None:
+def test_only_proven_cases_are_compared_with_references(session):
     said = "references: 1 reached, 1 missed, 1 without reference"
     assert said in "\n".join(report_summary.summary_lines(session))
     compared = {"gates": [synthetic.gate("bandwidth", 1.0, 1.0)]}
@@ -109,9 +101,7 @@ def test_only_proven_cases_are_compared_with_references(session: sessions.Sessio
     assert page.text["gates"].count("bandwidth") == 1
 
 
-def test_markdown_lists_failures_and_keeps_hostile_text_in_its_cell(
-    session: sessions.Session, tmp_path: Path
-) -> None:
+def test_markdown_lists_failures_and_keeps_hostile_text_in_its_cell(session, tmp_path):
     report.write_markdown(session, tmp_path / "r.md")
     text = (tmp_path / "r.md").read_text()
     assert "**5 of 18 cases failed.**" in text and "2.1 GB went over shm" in text
@@ -123,9 +113,7 @@ def test_markdown_lists_failures_and_keeps_hostile_text_in_its_cell(
     assert {len(re.findall(r"(?<!\\)\|", row)) for row in rows} <= {4, 5}
 
 
-def test_a_full_disk_leaves_the_page_that_was_there(
-    session: sessions.Session, tmp_path: Path
-) -> None:
+def test_a_full_disk_leaves_the_page_that_was_there(session, tmp_path):
     """By a limit on the size of files."""
     (tmp_path / "r.md").write_text("old")
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -140,7 +128,7 @@ def test_a_full_disk_leaves_the_page_that_was_there(
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("r.md", "old")]
 
 
-def test_what_the_report_calls_failed_is_what_no_verdict_uses() -> None:
+def test_what_the_report_calls_failed_is_what_no_verdict_uses():
     """A case that passed without proof is not a measurement for anybody."""
     good = synthetic.case()
     lacking = {**synthetic.case("mpich-wheels"), "proof": {}}

@@ -2,8 +2,6 @@
 lost, nothing doubled, nothing broken let through.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import errno
 import os
@@ -12,7 +10,6 @@ import sqlite3
 from contextlib import closing
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 import pytest
@@ -27,27 +24,27 @@ from synthetic_session import refused, session_of
 
 
 @pytest.fixture(scope="module")
-def plan() -> list[dict[str, Any]]:
+def plan():
     return synthetic.mixed_plan()
 
 
 @pytest.fixture(scope="module")
-def db() -> Path:
+def db():
     return synthetic.mixed_folder() / "results.db"
 
 
 @pytest.fixture(scope="module")
-def exported(db: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def exported(db, tmp_path_factory):
     out = tmp_path_factory.mktemp("dataset")
     dataset.export(db, out)
     return out
 
 
-def everything(out: Path) -> pl.DataFrame:
+def everything(out):
     return Store(out).values(evidence=samples.STATUSES).collect()
 
 
-def test_statistics_see_only_what_is_proven(exported: Path) -> None:
+def test_statistics_see_only_what_is_proven(exported):
     assert set(Store(exported).values().collect()["evidence"]) == {"proven"}
     kept = everything(exported)
     assert set(kept["evidence"]) == {"proven", "contradicted", "missing"}
@@ -57,7 +54,7 @@ def test_statistics_see_only_what_is_proven(exported: Path) -> None:
     assert kept["value"].null_count() == 0
 
 
-def test_partitions_are_read_by_plain_polars(exported: Path, db: Path) -> None:
+def test_partitions_are_read_by_plain_polars(exported, db):
     session = sessions.read_session(db)
     files = [
         path.relative_to(exported).as_posix()
@@ -77,13 +74,13 @@ def test_partitions_are_read_by_plain_polars(exported: Path, db: Path) -> None:
     "error", [KeyboardInterrupt(), OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))], ids=repr
 )
 def test_an_export_that_ends_early_leaves_no_table_without_the_others(
-    db: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException
-) -> None:
+    db, tmp_path, monkeypatch, error
+):
     """At the second table of a session: a full disk, which blames no session, or an interruption."""
     write = whole_file.write_parquet
     written = []
 
-    def stop(path: Path, frame: pl.DataFrame, **how: Any) -> None:
+    def stop(path, frame, **how):
         assert path.suffix != ".parquet", "a reader could see this file before it is whole"
         written.append(path)
         write(path, frame, **how)
@@ -99,7 +96,7 @@ def test_an_export_that_ends_early_leaves_no_table_without_the_others(
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
-def test_a_damaged_dataset_is_refused(db: Path, tmp_path: Path) -> None:
+def test_a_damaged_dataset_is_refused(db, tmp_path):
     refused(lambda: Store(tmp_path).values(), "mpibench export")
     dataset.export(db, tmp_path)
     path = next(tmp_path.glob("samples/**/*.parquet"))
@@ -109,14 +106,14 @@ def test_a_damaged_dataset_is_refused(db: Path, tmp_path: Path) -> None:
     refused(lambda: Store(tmp_path).values(evidence=["believed"]), "believed", "proven")
 
 
-def test_names_cannot_leave_the_dataset(tmp_path: Path) -> None:
+def test_names_cannot_leave_the_dataset(tmp_path):
     session = session_of(synthetic.case(), uuid="../../escape")
     refused(lambda: dataset.export_session(session, tmp_path / "out"), "../../escape")
     refused(lambda: dataset.export_session(session_of(), tmp_path / "out"), "has no cases")
     assert not list(tmp_path.glob("**/*.parquet"))
 
 
-def test_what_an_upgrade_may_change_is_kept_by_name() -> None:
+def test_what_an_upgrade_may_change_is_kept_by_name():
     """Kernel settings, drivers and firmware of all nodes, each saying once."""
     nodes = [
         {"release": "6.1", "driver of eth0": "ice 1.9 firmware 4.2"},
@@ -136,9 +133,7 @@ def test_what_an_upgrade_may_change_is_kept_by_name() -> None:
     assert dataset._machine(dataclasses.replace(case, proof=proof)) == {"machine": said}
 
 
-def test_what_another_database_could_not_export_is_not_forgotten_for_it(
-    db: Path, tmp_path: Path
-) -> None:
+def test_what_another_database_could_not_export_is_not_forgotten_for_it(db, tmp_path):
     """Two machines, one dataset: what one of them does not know is the other's."""
     theirs = Path(shutil.copy(db, tmp_path / "theirs.db"))
     out = tmp_path / "out"
@@ -153,7 +148,7 @@ def test_what_another_database_could_not_export_is_not_forgotten_for_it(
     assert [lost.session for lost in store.lost()] == ["b2b2"]
 
 
-def test_a_refused_session_is_kept_in_mind_until_it_is_exported(db: Path, tmp_path: Path) -> None:
+def test_a_refused_session_is_kept_in_mind_until_it_is_exported(db, tmp_path):
     mine = Path(shutil.copy(db, tmp_path / "results.db"))
     (uuid,) = sessions.list_sessions(mine)
     with closing(sqlite3.connect(mine)) as connection:
@@ -182,7 +177,7 @@ def test_a_refused_session_is_kept_in_mind_until_it_is_exported(db: Path, tmp_pa
     assert Store(tmp_path / "out").lost() == ()
 
 
-def test_every_value_comes_back(exported: Path, plan: list[dict[str, Any]]) -> None:
+def test_every_value_comes_back(exported, plan):
     keys = ("benchmark", "quantity", "message_bytes")
     asked = {
         (case["name"], *(row[key] for key in keys), repeat): value
@@ -198,7 +193,7 @@ def test_every_value_comes_back(exported: Path, plan: list[dict[str, Any]]) -> N
     assert frame.height == len(asked)
 
 
-def test_one_row_in_full(exported: Path, db: Path) -> None:
+def test_one_row_in_full(exported, db):
     """All that the project promises to whoever reads the dataset."""
     session = sessions.read_session(db)
     case = session.cases[0]
@@ -250,9 +245,7 @@ def test_one_row_in_full(exported: Path, db: Path) -> None:
     }
 
 
-def test_a_session_is_never_there_twice(
-    db: Path, tmp_path: Path, plan: list[dict[str, Any]]
-) -> None:
+def test_a_session_is_never_there_twice(db, tmp_path, plan):
     """Nor where it was exported before to another day; named twice, by its beginning, or not."""
     first = dataset.export(db, tmp_path)
     before = everything(tmp_path)
@@ -273,9 +266,7 @@ def test_a_session_is_never_there_twice(
 
 
 @pytest.mark.parametrize("change", ["version", "column", "type", "rows"])
-def test_a_file_that_is_not_as_written_is_named_and_stops(
-    exported: Path, tmp_path: Path, change: str
-) -> None:
+def test_a_file_that_is_not_as_written_is_named_and_stops(exported, tmp_path, change):
     shutil.copytree(exported, tmp_path, dirs_exist_ok=True)
     [path] = tmp_path.glob("cases/system=*/date=*/*.parquet")
     whole = pl.read_parquet(path, hive_partitioning=False)
@@ -291,9 +282,7 @@ def test_a_file_that_is_not_as_written_is_named_and_stops(
 
 
 @pytest.mark.parametrize("place", ["date=x/{}", "date=2001-01-01/{}", "{}", ""])
-def test_a_file_that_is_not_where_it_was_written_is_named_and_stops(
-    exported: Path, tmp_path: Path, place: str
-) -> None:
+def test_a_file_that_is_not_where_it_was_written_is_named_and_stops(exported, tmp_path, place):
     """On another day or none; as another session in both tables; or nowhere."""
     shutil.copytree(exported, tmp_path, dirs_exist_ok=True)
     for table in ("samples", "cases"):

@@ -2,13 +2,9 @@
 files of sessions by their names, nothing else.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import time
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -41,7 +37,7 @@ STAYS = (
 
 
 @pytest.fixture
-def results(tmp_path: Path) -> Path:
+def results(tmp_path):
     for name in (*OF_SESSIONS, *STAYS):
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -52,16 +48,16 @@ def results(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def prune(results: Path, days: int, remove: bool) -> list[str]:
+def prune(results, days, remove):
     old = session_files.find(results, days)
     return session_files.remove(old) if remove else session_files.lines(old)
 
 
-def _files(folder: Path) -> Iterator[str]:
+def _files(folder):
     return (str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
 
 
-def test_only_old_files_of_sessions_go(results: Path) -> None:
+def test_only_old_files_of_sessions_go(results):
     before = set(_files(results))
     listed = prune(results, 90, remove=False)
     assert set(_files(results)) == before, "without --remove it is only a list"
@@ -72,7 +68,7 @@ def test_only_old_files_of_sessions_go(results: Path) -> None:
     assert prune(results, 90, remove=False) == ["no files of sessions to remove"]
 
 
-def test_links_are_not_followed(results: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_links_are_not_followed(results, tmp_path_factory):
     elsewhere = tmp_path_factory.mktemp("elsewhere")
     (elsewhere / "precious").write_text("kept")
     (results / "output" / NEW).symlink_to(elsewhere)
@@ -82,7 +78,7 @@ def test_links_are_not_followed(results: Path, tmp_path_factory: pytest.TempPath
     assert (elsewhere / "precious").exists() and (results / "output" / NEW).is_symlink()
 
 
-def test_what_killed_writers_left_goes_and_what_is_being_written_stays(results: Path) -> None:
+def test_what_killed_writers_left_goes_and_what_is_being_written_stays(results):
     gone = subprocess.Popen(["true"])
     gone.wait()
     left = [

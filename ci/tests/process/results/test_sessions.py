@@ -2,18 +2,14 @@
 kind of damage refused in one sentence.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 import signal
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -27,14 +23,14 @@ from synthetic_session import damaged_reports, refused
 
 
 @pytest.fixture(scope="module")
-def db() -> Path:
+def db():
     return synthetic.mixed_folder() / "results.db"
 
 
 # Damage: each is one sentence that names the file.
 
 
-def test_reading_does_not_touch_the_database(db: Path, tmp_path: Path) -> None:
+def test_reading_does_not_touch_the_database(db, tmp_path):
     before = db.read_bytes()
     beside = sorted(db.parent.iterdir())
     dataset.export(db, tmp_path)
@@ -53,9 +49,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
-def test_a_writer_killed_in_the_middle_of_a_transaction_leaves_it_readable(
-    db: Path, tmp_path: Path
-) -> None:
+def test_a_writer_killed_in_the_middle_of_a_transaction_leaves_it_readable(db, tmp_path):
     mine = Path(shutil.copy(db, tmp_path / "results.db"))
     before = sessions.list_sessions(mine)
     size = mine.stat().st_size
@@ -77,20 +71,18 @@ def test_a_writer_killed_in_the_middle_of_a_transaction_leaves_it_readable(
 
 
 @pytest.fixture(scope="module")
-def report() -> dict[str, Any]:
+def report():
     return json.loads((synthetic.mixed_folder() / "report-0.json").read_text())
 
 
-def reread(report: dict[str, Any], path: Path) -> sessions.Session:
+def reread(report, path):
     path.write_text(json.dumps(report))
     return sessions.read_report(path)
 
 
 @settings(max_examples=200)
 @given(document=damaged_reports())
-def test_any_damage_is_a_sentence_or_harmless(
-    document: dict[str, Any], tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_any_damage_is_a_sentence_or_harmless(document, tmp_path_factory):
     """A report with anything anywhere is refused in one sentence or
     exported; nothing else ever escapes.
     """
@@ -102,7 +94,7 @@ def test_any_damage_is_a_sentence_or_harmless(
         assert "\n" not in str(error)
 
 
-def test_retried_cases_are_superseded(tmp_path: Path) -> None:
+def test_retried_cases_are_superseded(tmp_path):
     wrong = synthetic.case(end="sanity", verdict="missing", reason="repeat 1 said nothing.")
     plan = [synthetic.case(group="barrier"), wrong]
     retried = synthetic.run_session(plan, tmp_path, options=["--max-retries", "1"])
@@ -124,9 +116,7 @@ def test_retried_cases_are_superseded(tmp_path: Path) -> None:
         ("--max-retries=1", {"s:0:0"}),
     ],
 )
-def test_a_case_that_failed_in_one_of_several_whole_runs_has_failed(
-    option: str, superseded: set[str]
-) -> None:
+def test_a_case_that_failed_in_one_of_several_whole_runs_has_failed(option, superseded):
     """Where everything is run again anyway, a later success takes nothing back."""
     first = {"name": "x", "partition": "p", "environ": "e"}
     cases = tuple(
@@ -137,16 +127,16 @@ def test_a_case_that_failed_in_one_of_several_whole_runs_has_failed(
     assert sessions.Session(info, cases).superseded == superseded
 
 
-def changed_database(statement: str) -> Callable[[Path], None]:
-    def change(target: Path) -> None:
+def changed_database(statement):
+    def change(target):
         with closing(sqlite3.connect(target)) as connection, connection:
             connection.execute(statement)
 
     return change
 
 
-def changed_bytes(change: Callable[[bytes], bytes]) -> Callable[[Path], None]:
-    return lambda target: target.write_bytes(change(target.read_bytes()))  # type: ignore[return-value]
+def changed_bytes(change):
+    return lambda target: target.write_bytes(change(target.read_bytes()))
 
 
 DAMAGE = {
@@ -165,7 +155,7 @@ DAMAGE = {
 
 
 @pytest.mark.parametrize("damage", DAMAGE)
-def test_a_damaged_database_is_refused(db: Path, tmp_path: Path, damage: str) -> None:
+def test_a_damaged_database_is_refused(db, tmp_path, damage):
     broken = Path(shutil.copy(db, tmp_path / "broken.db"))
     DAMAGE[damage](broken)
     refused(lambda: sessions.read_session(broken), str(broken))
@@ -174,7 +164,7 @@ def test_a_damaged_database_is_refused(db: Path, tmp_path: Path, damage: str) ->
     assert not list(tmp_path.glob("out/**/*.parquet"))
 
 
-def test_what_is_stored_is_read_back() -> None:
+def test_what_is_stored_is_read_back():
     sample = samples.Sample(
         "imb", "PingPong", "p2p", 2, 1, "", 1024, 1000, "latency_us", (1.5, None)
     )

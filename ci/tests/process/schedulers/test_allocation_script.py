@@ -2,12 +2,8 @@
 Slurm's commands: order, ends, limits, letting go.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -24,7 +20,7 @@ class Runner:
     ``squeue`` names a step that was there before, and then one that was left behind.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder):
         self.folder = folder
         self.spool = Spool(folder / "spool")
         programs = folder / "bin"
@@ -37,15 +33,15 @@ class Runner:
         for name, text in (("squeue", squeue), ("scancel", f"echo \"$@\" >>'{folder}/scancel'")):
             (programs / name).write_text(f"#!/bin/sh\n{text}\n")
             (programs / name).chmod(0o755)
-        self.process: subprocess.Popen[bytes] | None = None
+        self.process = None
 
     def start(
         self,
-        lasts_s: int = LONG_S,
-        idle_s: int = LONG_S,
-        silent_s: int = LONG_S,
-        own_nodes: str = "",
-    ) -> None:
+        lasts_s=LONG_S,
+        idle_s=LONG_S,
+        silent_s=LONG_S,
+        own_nodes="",
+    ):
         path = f"{self.folder / 'bin'}:{os.environ['PATH']}"
         job = {"SLURM_JOB_ID": "7", "MPIBENCH_OWN_NODES": own_nodes}
         self.process = subprocess.Popen(
@@ -53,13 +49,13 @@ class Runner:
             env={**os.environ, "PATH": path, **job},
         )
 
-    def end(self) -> int:
+    def end(self):
         assert self.process
         return self.process.wait(LONG_S)
 
 
 @pytest.fixture
-def runner(tmp_path: Path) -> Iterator[Runner]:
+def runner(tmp_path):
     made = Runner(tmp_path)
     yield made
     if made.process and made.process.poll() is None:
@@ -68,9 +64,7 @@ def runner(tmp_path: Path) -> Iterator[Runner]:
 
 
 @pytest.mark.parametrize(("own_nodes", "ended"), [("", ["7.2", "7.3"]), ("n1", ["7.3"])])
-def test_cases_run_in_their_order_each_with_its_own_exit_status(
-    runner: Runner, tmp_path: Path, own_nodes: str, ended: list[str]
-) -> None:
+def test_cases_run_in_their_order_each_with_its_own_exit_status(runner, tmp_path, own_nodes, ended):
     said = tmp_path / "said"
     for number, status in ((2, 0), (1, 3), (3, 0)):
         assert runner.spool.put(number, f"echo {number} >>'{said}'; exit {status}\n", 0)
@@ -91,9 +85,7 @@ def test_cases_run_in_their_order_each_with_its_own_exit_status(
     assert (tmp_path / "scancel").read_text().split() == ended * 3
 
 
-def test_a_case_over_its_time_is_ended_and_the_next_one_runs(
-    runner: Runner, tmp_path: Path
-) -> None:
+def test_a_case_over_its_time_is_ended_and_the_next_one_runs(runner, tmp_path):
     runner.spool.put(1, "sleep 600\n", 1)
     runner.spool.put(2, "exit 0\n", 0)
     runner.spool.close()
@@ -105,18 +97,18 @@ def test_a_case_over_its_time_is_ended_and_the_next_one_runs(
     assert good and not good.late and good.exit_status == 0
 
 
-def test_a_case_is_ended_on_request_with_what_it_started(runner: Runner, tmp_path: Path) -> None:
+def test_a_case_is_ended_on_request_with_what_it_started(runner, tmp_path):
     alive = tmp_path / "alive"
     runner.spool.put(1, f"sleep 600 & echo $! >'{alive}'; wait\n", 0)
     runner.start()
     assert wait_for(lambda: alive.exists() and alive.read_text().strip() != "")
     runner.spool.ask_to_end(1)
     assert wait_for(lambda: runner.spool.read_end(1) is not None)
-    assert runner.spool.read_end(1).exit_status != 0  # type: ignore[union-attr]
+    assert runner.spool.read_end(1).exit_status != 0
     assert Process.observe(int(alive.read_text())) is None
 
 
-def test_it_lets_go_of_the_nodes_when_nothing_comes_and_takes_nothing_more(runner: Runner) -> None:
+def test_it_lets_go_of_the_nodes_when_nothing_comes_and_takes_nothing_more(runner):
     runner.spool.put(1, "exit 0\n", 0)
     runner.start(idle_s=1)
     assert runner.end() == 0
@@ -124,9 +116,7 @@ def test_it_lets_go_of_the_nodes_when_nothing_comes_and_takes_nothing_more(runne
     assert not runner.spool.put(2, "exit 0\n", 0)
 
 
-def test_what_the_end_of_the_allocation_cuts_off_has_not_ended(
-    runner: Runner, tmp_path: Path
-) -> None:
+def test_what_the_end_of_the_allocation_cuts_off_has_not_ended(runner, tmp_path):
     """Slurm starts no step any more: the case's own exit status says
     nothing of it, and the next ones are not started.
     """
@@ -138,7 +128,7 @@ def test_what_the_end_of_the_allocation_cuts_off_has_not_ended(
     assert not runner.spool.was_started(2) and runner.spool.has_ended()
 
 
-def test_asked_to_end_it_ends_the_case_and_starts_no_other(runner: Runner, tmp_path: Path) -> None:
+def test_asked_to_end_it_ends_the_case_and_starts_no_other(runner, tmp_path):
     runner.spool.put(1, f"touch '{tmp_path}/begun'; sleep 600\n", 0)
     runner.spool.put(2, "exit 0\n", 0)
     runner.start()
@@ -148,7 +138,7 @@ def test_asked_to_end_it_ends_the_case_and_starts_no_other(runner: Runner, tmp_p
     assert runner.spool.read_end(1) is None and not runner.spool.was_started(2)
 
 
-def test_what_leaves_the_cases_group_is_ended_with_it(runner: Runner, tmp_path: Path) -> None:
+def test_what_leaves_the_cases_group_is_ended_with_it(runner, tmp_path):
     runner.spool.put(1, f"setsid sleep 600 & echo $! >'{tmp_path}/stray'; sleep 0.2\n", 0)
     runner.spool.close()
     runner.start()
@@ -157,9 +147,7 @@ def test_what_leaves_the_cases_group_is_ended_with_it(runner: Runner, tmp_path: 
 
 
 @pytest.mark.parametrize("limit", ["silent_s", "lasts_s"])
-def test_nothing_is_started_for_nobody_or_that_its_end_would_cut_off(
-    runner: Runner, limit: str
-) -> None:
+def test_nothing_is_started_for_nobody_or_that_its_end_would_cut_off(runner, limit):
     """Without a ReFrame that waits; and the longest case so far says what the next one may take."""
     runner.spool.put(1, "sleep 2\n", 0)
     runner.spool.put(2, "exit 0\n", 0)
@@ -169,7 +157,7 @@ def test_nothing_is_started_for_nobody_or_that_its_end_would_cut_off(
     assert runner.spool.withdraw(2)
 
 
-def test_in_a_users_job_that_is_gone_it_starts_nothing_more(runner: Runner, tmp_path: Path) -> None:
+def test_in_a_users_job_that_is_gone_it_starts_nothing_more(runner, tmp_path):
     """There it outlives the job, of which Slurm then says nothing."""
     said = tmp_path / "said"
     runner.state.write_text("")
@@ -179,7 +167,7 @@ def test_in_a_users_job_that_is_gone_it_starts_nothing_more(runner: Runner, tmp_
     assert not said.exists() and runner.spool.has_ended()
 
 
-def test_in_a_users_job_of_whose_steps_slurm_says_nothing_no_case_is_begun(runner: Runner) -> None:
+def test_in_a_users_job_of_whose_steps_slurm_says_nothing_no_case_is_begun(runner):
     (runner.folder / "bin" / "squeue").write_text("#!/bin/sh\nexit 1\n")
     runner.spool.put(1, "exit 0\n", 0)
     runner.start(own_nodes="n1")

@@ -1,10 +1,7 @@
 """What a session was measured with is stored in it: commit, Python, versions."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
-from pathlib import Path
 
 import pytest
 
@@ -12,7 +9,7 @@ from reframe_tests.harness.sites.session import provenance
 
 
 @pytest.fixture
-def checkout(tmp_path: Path) -> Path:
+def checkout(tmp_path):
     """A git checkout with one commit."""
     if not shutil.which("git"):
         pytest.skip("[git] no git here")
@@ -24,12 +21,12 @@ def checkout(tmp_path: Path) -> Path:
     return root
 
 
-def git(root: Path, *words: str) -> str:
+def git(root, *words):
     command = ["git", "-C", str(root), "-c", "user.name=x", "-c", "user.email=x@x", *words]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
 
-def test_the_commit_is_what_git_says(checkout: Path) -> None:
+def test_the_commit_is_what_git_says(checkout):
     commit = git(checkout, "rev-parse", "HEAD")
     assert provenance.read_commit(checkout) == commit
     git(checkout, "pack-refs", "--all")
@@ -44,7 +41,7 @@ def test_the_commit_is_what_git_says(checkout: Path) -> None:
     assert provenance.read_commit(checkout.parent) == ""
 
 
-def test_changed_files_are_reported(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_changed_files_are_reported(checkout, monkeypatch):
     assert provenance.is_modified(checkout) is False
     (checkout / "results").mkdir()
     (checkout / "results/x").touch()
@@ -56,7 +53,7 @@ def test_changed_files_are_reported(checkout: Path, monkeypatch: pytest.MonkeyPa
     assert provenance.is_modified(checkout) is None
 
 
-def test_versions_unlike_the_lock_are_named(checkout: Path) -> None:
+def test_versions_unlike_the_lock_are_named(checkout):
     here = provenance.installed("numpy")
     lock = checkout / "requirements.lock"
     old = "numpy==0.1 ; python_version < '3'\n"

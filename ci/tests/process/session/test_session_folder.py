@@ -1,7 +1,5 @@
 """Files of a session: a folder and a log of its own, whatever else runs."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 
@@ -15,13 +13,13 @@ from synthetic_site import TinySite
 
 
 @pytest.fixture
-def tiny(tmp_path: Path) -> TinySite:
+def tiny(tmp_path):
     return TinySite(tmp_path)
 
 
 def test_two_sessions_two_folders_and_links_of_the_first_lead_to_its_own_evidence(
-    tiny: TinySite,
-) -> None:
+    tiny,
+):
     """The log of a run is its own, all look-ups share one, and
     nothing stays in the temporary folder.
     """
@@ -47,7 +45,7 @@ def test_two_sessions_two_folders_and_links_of_the_first_lead_to_its_own_evidenc
     assert list(tiny.temporary.iterdir()) == []
 
 
-def test_two_at_once_neither_share_nor_delete(tiny: TinySite) -> None:
+def test_two_at_once_neither_share_nor_delete(tiny):
     """Both are in the same second as far as starting them one after the other allows."""
     running = [tiny.begin("-r", WRITER_SLEEPS="2") for _ in range(2)]
     ends = [(process.communicate(timeout=300)[0], process.returncode) for process in running]
@@ -69,9 +67,7 @@ def test_two_at_once_neither_share_nor_delete(tiny: TinySite) -> None:
         ("run=nightly,confirms=0123", "'confirms' is reserved for confirmation runs"),
     ],
 )
-def test_labels_reframe_would_stumble_over_are_refused(
-    label: str, wanted: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_labels_reframe_would_stumble_over_are_refused(label, wanted, monkeypatch):
     with pytest.raises(BadInput, match=re.escape(wanted)):
         session_folder.check_labels(["--session-extras", "a=1", f"--session-extras={label}"])
     session_folder.check_labels(["-r", "--session-extras", "run=nightly,why=new firmware"])

@@ -1,13 +1,8 @@
 """The modulefiles that are written, loaded by real Lmod and Environment Modules."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import pytest
 
 import module_systems
-from module_systems import ModuleSystem
 from mpibench_tune import documents
 
 #: Values that no module system may touch.
@@ -29,9 +24,7 @@ LINES = ["proven by 3 jobs {", "back\\slash", 'it "brings" 1.30 times']
         if (kind, form) != ("envmod", "lua")
     ]
 )
-def there(
-    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> ModuleSystem:
+def there(request, tmp_path, monkeypatch):
     """A module system with the file ``settings/1`` in one of the forms it reads."""
     kind, form = request.param
     found = module_systems.set_up(kind, tmp_path / "site")
@@ -42,7 +35,7 @@ def there(
     return found
 
 
-def test_every_value_arrives_as_it_is_and_goes_again(there: ModuleSystem, tmp_path: Path) -> None:
+def test_every_value_arrives_as_it_is_and_goes_again(there, tmp_path):
     shown = " ".join(f'"${{{name}-unset}}"' for name in VARIABLES)
     script = (
         f"cd {tmp_path}; module load settings/1; printf '%s\\0' {shown}; module unload "

@@ -2,23 +2,16 @@
 real job body, with a stand-in for the launcher.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
-
-import pytest
 
 from programs import wait_for
 from reframe_tests.harness.cases.job import condition, script
-from reframe_tests.harness.cases.job.condition import Condition
 from reframe_tests.harness.cases.sharing import shared_node
-from reframe_tests.harness.cases.sharing.shared_node import SharedNode
 from reframe_tests.harness.machine import topology
 from reframe_tests.harness.sites import site
 from synthetic_evidence import STACK
@@ -30,15 +23,13 @@ echo "to standard error of ${PWD##*/}" >&2
 while [ "$1" != sh ]; do shift; done
 exec "$@"
 """
-FABRICS: dict[str, Any] = {
+FABRICS = {
     "shm": {"transport": "shm", "scope": "node"},
     "lo": {"transport": "tcp", "scope": "node", "rails": [{"device": "lo"}]},
 }
 
 
-def whole(
-    folder: Path, *, ppn: int = 2, pinning: str = "bunch", fabric: str = "shm", **more: Any
-) -> Condition:
+def whole(folder, *, ppn=2, pinning="bunch", fabric="shm", **more):
     """The condition of all ranks of a node of two sockets with two cores
     each, on a stack whose launcher is the stand-in.
     """
@@ -57,11 +48,11 @@ def whole(
     return condition.resolve(stack, asked, partition)
 
 
-def node(folder: Path, programs: int = 2, limit_s: int = 20, **more: Any) -> SharedNode:
+def node(folder, programs=2, limit_s=20, **more):
     return replace(shared_node.share(whole(folder, **more), programs), limit_s=limit_s)
 
 
-def body(shared: SharedNode, text: str, repeats: int = 1) -> str:
+def body(shared, text, repeats=1):
     """A job in which each program is a shell text; what the job adds
     to a program's words are its arguments.
     """
@@ -71,7 +62,7 @@ def body(shared: SharedNode, text: str, repeats: int = 1) -> str:
         "shared",
     ]
     commands = [script.Command(name, words, ["sh", "-c", text, "program"]) for name in names]
-    settings: dict[str, Any] = {
+    settings = {
         "limit_s": shared.limit_s,
         "recorder": "",
         "debug_env": shared.debug_env,
@@ -81,9 +72,7 @@ def body(shared: SharedNode, text: str, repeats: int = 1) -> str:
     )
 
 
-def run(
-    folder: Path, shared: SharedNode, text: str, repeats: int = 1
-) -> dict[tuple[str, int], int]:
+def run(folder, shared, text, repeats=1):
     """Run the job; its log."""
     done = subprocess.run(
         ["bash", "-c", body(shared, text, repeats)],
@@ -98,8 +87,8 @@ def run(
 
 
 def test_each_program_is_started_with_its_own_cores_alone_and_beside_the_other(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     statuses = run(tmp_path, node(tmp_path), 'echo "$*"; echo "$MPIBENCH_EVIDENCE"', repeats=2)
     names = ("alone_1", "alone_2", "shared_1", "shared_2", "shared")
     order = [(name, repeat) for repeat in (1, 2) for name in names]
@@ -116,7 +105,7 @@ def test_each_program_is_started_with_its_own_cores_alone_and_beside_the_other(
             assert said == f"to standard error of program_{number}\n"
 
 
-def test_programs_beside_each_other_run_at_the_same_time(tmp_path: Path) -> None:
+def test_programs_beside_each_other_run_at_the_same_time(tmp_path):
     """Each waits for what the other leaves; one after the other they would wait for ever."""
     meet = (
         'folder=${5:-}; [ -n "$folder" ] || exit 0; : >"$folder/$2"; until [ -e "$folder/$((3 - '
@@ -125,22 +114,20 @@ def test_programs_beside_each_other_run_at_the_same_time(tmp_path: Path) -> None
     assert set(run(tmp_path, node(tmp_path), meet, repeats=2).values()) == {0}
 
 
-def test_one_that_fails_is_told_from_those_that_do_not(tmp_path: Path) -> None:
+def test_one_that_fails_is_told_from_those_that_do_not(tmp_path):
     statuses = run(tmp_path, node(tmp_path, 4, ppn=4), '[ "$2" -ne 3 ] || exit 7')
     failed = {name: status for (name, _), status in statuses.items() if status}
     assert failed == {"alone_3": 7, "shared_3": 7, "shared": 7}
 
 
-def test_programs_that_hang_timed_out_each(tmp_path: Path) -> None:
+def test_programs_that_hang_timed_out_each(tmp_path):
     statuses = run(tmp_path, node(tmp_path, limit_s=3), "[ $# -eq 3 ] || sleep 60")
     for (name, _), status in statuses.items():
         assert status == (script.TIMED_OUT if name.startswith("shared") else 0)
     assert len(statuses) == 5
 
 
-def test_output_without_end_is_cut_and_ends_the_job(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_output_without_end_is_cut_and_ends_the_job(tmp_path, monkeypatch):
     monkeypatch.setattr(script, "MOST_OUTPUT_BYTES", 1 << 20)
     statuses = run(
         tmp_path, node(tmp_path), '[ $# -eq 3 ] || [ "$2" -eq 1 ] || exec yes', repeats=2
@@ -150,7 +137,7 @@ def test_output_without_end_is_cut_and_ends_the_job(
     assert (tmp_path / "shared_2.1.out").stat().st_size == 1 << 20
 
 
-def test_a_job_that_is_asked_to_end_ends_all_programs(tmp_path: Path) -> None:
+def test_a_job_that_is_asked_to_end_ends_all_programs(tmp_path):
     text = f'[ $# -eq 3 ] || {{ echo $$ >"{tmp_path}/rank.$2"; exec sleep 300; }}'
     defaults = ["env", "--default-signal=HUP,INT,TERM"]
     words = [*defaults, "bash", "-c", body(node(tmp_path, limit_s=200), text)]

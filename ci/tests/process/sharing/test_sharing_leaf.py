@@ -2,14 +2,10 @@
 job scripts: read back, and what is refused.
 """
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import Callable
-from pathlib import Path
 from subprocess import CompletedProcess
-from typing import Any
 
 from reframe_tests.harness.cases.sharing import shared_node
 from reframe_tests.harness.machine.topology import Topology, describe
@@ -28,7 +24,7 @@ system["partitions"] = [
 NODE = Topology.from_processor(describe(2, 6, numbering="alternating"))
 
 
-def scripts(result: CompletedProcess[str], sandbox: Path) -> dict[tuple[str, ...], str]:
+def scripts(result, sandbox):
     """Job script by partition, stack, pinning and programs."""
     assert result.returncode == 0, result.stdout[-3000:]
     found = re.findall(
@@ -45,7 +41,7 @@ def scripts(result: CompletedProcess[str], sandbox: Path) -> dict[tuple[str, ...
     }
 
 
-def starts(script: str) -> list[str]:
+def starts(script):
     """The lines that start each program."""
     return [
         match[2].strip()
@@ -57,7 +53,7 @@ def starts(script: str) -> list[str]:
     ]
 
 
-def cores(line: str) -> tuple[int, ...]:
+def cores(line):
     """CPUs of the operating system in one launcher's words; empty where it names none."""
     if found := re.search(
         r"--cpu-bind=map_cpu:([\d,]+)|-bind-to user:([\d,]+)|I_MPI_PIN_PROCESSOR_LIST=([\d,]+)",
@@ -75,9 +71,7 @@ def cores(line: str) -> tuple[int, ...]:
     return ()
 
 
-def test_two_to_six_programs_on_twelve_cores(
-    run_reframe: Run, sandbox: Path, require_stack: Callable[[str], Any]
-) -> None:
+def test_two_to_six_programs_on_twelve_cores(run_reframe, sandbox, require_stack):
     """Each stack's launcher, and Slurm's, is given the same cores
     for each program; an unaware one none.
     """

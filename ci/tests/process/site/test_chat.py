@@ -1,7 +1,5 @@
 """A red night's first line in a chat."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
@@ -15,7 +13,7 @@ TOLD = "FAIL: daint: slower on c3 &amp; &lt;!channel&gt; https://results.example
 SECRET = "T0/B1/s3cret"
 
 
-def test_each_chat_gets_the_line_in_its_own_form() -> None:
+def test_each_chat_gets_the_line_in_its_own_form():
     with serving() as (url, kept):
         environ = {
             "MPIBENCH_CHAT": f"{url}/{SECRET} teams+{url}/teams",
@@ -29,7 +27,7 @@ def test_each_chat_gets_the_line_in_its_own_form() -> None:
 
 
 @pytest.mark.parametrize(("status", "to"), [(500, ""), (302, f"/{SECRET}")])
-def test_a_chat_that_refuses_is_said_without_its_address(status: int, to: str) -> None:
+def test_a_chat_that_refuses_is_said_without_its_address(status, to):
     with serving() as (url, kept):
         kept.status = status
         kept.location = to
@@ -48,12 +46,12 @@ def test_a_chat_that_refuses_is_said_without_its_address(status: int, to: str) -
         f"http://127.0.0.1:1/a\x01{SECRET}",
     ],
 )
-def test_what_is_no_address_keeps_no_other_from_its_message(wrong: str) -> None:
+def test_what_is_no_address_keeps_no_other_from_its_message(wrong):
     with serving() as (url, kept):
         [sentence] = chat.send(LINE, {"MPIBENCH_CHAT": f"{wrong} {url}/good"})
     assert SECRET not in sentence and [path for path, _, _ in kept.posts] == ["/good"]
 
 
-def test_no_address_is_bad_input() -> None:
+def test_no_address_is_bad_input():
     with pytest.raises(BadInput):
         chat.send(LINE, {})

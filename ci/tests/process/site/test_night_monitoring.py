@@ -2,11 +2,8 @@
 rules and the dashboard that come with the project.
 """
 
-from __future__ import annotations
-
 import json
 import time
-from pathlib import Path
 
 import pytest
 import yaml
@@ -18,9 +15,7 @@ from servers import RULES, fetch, pushgateway, read
 ODD = 'a b,c=d"e\n<b>'
 
 
-def send(
-    folder: Path, metrics: str, problems: list[str], session: str | None = "s1", system: str = "sys"
-) -> list[str]:
+def send(folder, metrics, problems, session="s1", system="sys"):
     cases = {"pass": 3, "fail": len(problems)}
     environ = {"MPIBENCH_METRICS": metrics}
     return notices.send(
@@ -28,7 +23,7 @@ def send(
     )
 
 
-def by_system(url: str) -> dict[tuple[str, str | None], float]:
+def by_system(url):
     """Values of a gateway by name and system."""
     return {
         (name, dict(labels).get("system")): value
@@ -36,7 +31,7 @@ def by_system(url: str) -> dict[tuple[str, str | None], float]:
     }
 
 
-def test_a_green_night_follows_a_red_one_on_a_real_gateway(tmp_path: Path) -> None:
+def test_a_green_night_follows_a_red_one_on_a_real_gateway(tmp_path):
     """Of a night without session and system nothing stays red for ever."""
     with pushgateway(tmp_path) as url:
         address = f"prometheus+{url}/metrics/job/mpibench"
@@ -57,7 +52,7 @@ def test_a_green_night_follows_a_red_one_on_a_real_gateway(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("by_gate", [True, False])
-def test_a_night_that_was_not_judged_is_not_green(tmp_path: Path, by_gate: bool) -> None:
+def test_a_night_that_was_not_judged_is_not_green(tmp_path, by_gate):
     """Neither by the gate nor by the night itself."""
     if by_gate:
         records.answer(tmp_path, "s1", records.GATE, "nightly", [], finding="busy", unjudged=True)
@@ -70,7 +65,7 @@ def test_a_night_that_was_not_judged_is_not_green(tmp_path: Path, by_gate: bool)
     assert (row["result"], row["problems"]) == ("not judged", [])
 
 
-def test_every_alert_is_seen_to_call() -> None:
+def test_every_alert_is_seen_to_call():
     """An alert without a series that raises it in ``tests/rules.yml`` might never call."""
     groups = yaml.safe_load((RULES / "alerts.rules.yml").read_text())["groups"]
     tests = yaml.safe_load((RULES / "tests" / "rules.yml").read_text())["tests"]

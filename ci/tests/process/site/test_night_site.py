@@ -2,10 +2,7 @@
 what becomes of the site is in the night's answer.
 """
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
 
 import pytest
 
@@ -14,11 +11,11 @@ from synthetic_session import CONTRADICTED, STACKS, case
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> NightProject:
+def project(tmp_path):
     return NightProject(tmp_path)
 
 
-def spoil(project: NightProject) -> Path:
+def spoil(project):
     """One of the night's two cases went over another fabric."""
     project.register(*STACKS)
     bad = case("mpich-wheels", end="sanity", verdict="contradicted", reason=CONTRADICTED)
@@ -26,7 +23,7 @@ def spoil(project: NightProject) -> Path:
     return project.results / "site"
 
 
-def test_a_red_night_is_on_the_site_with_its_jobs_output(project: NightProject) -> None:
+def test_a_red_night_is_on_the_site_with_its_jobs_output(project):
     site = spoil(project)
     status, said = project.run()
     assert status == 1, said
@@ -40,7 +37,7 @@ def test_a_red_night_is_on_the_site_with_its_jobs_output(project: NightProject) 
     assert answer["session"] == project.session and not answer["passed"]
 
 
-def test_what_was_measured_in_part_is_no_pass_of_a_night(project: NightProject) -> None:
+def test_what_was_measured_in_part_is_no_pass_of_a_night(project):
     """The site asks the gate of a night that nobody asked it of; one without a session is red."""
     status, said = project.run("-p", "mpich-wheels")
     assert status == 0, said
@@ -53,8 +50,8 @@ def test_what_was_measured_in_part_is_no_pass_of_a_night(project: NightProject) 
 
 
 def test_a_site_that_cannot_be_written_makes_a_night_red_and_hides_nothing(
-    project: NightProject,
-) -> None:
+    project,
+):
     thesis = project.results / "site" / "thesis.tex"
     thesis.parent.mkdir(parents=True)
     thesis.write_text("somebody else's")

@@ -2,8 +2,6 @@
 systems, scripts and handlers, measured as ours.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
@@ -20,7 +18,7 @@ ONE = "point_to_point.py"
 
 
 @pytest.fixture
-def beside(tmp_path: Path) -> CentreSite:
+def beside(tmp_path):
     """A project with a stack that is only files, beside a
     configuration with environments by module.
     """
@@ -30,12 +28,10 @@ def beside(tmp_path: Path) -> CentreSite:
 
 
 @pytest.fixture
-def reframe(beside: CentreSite, run_reframe: Run) -> Run:
+def reframe(beside, run_reframe):
     """ReFrame with both configurations, as the variable or as options name them."""
 
-    def run(
-        *options: str, files: str | None = None, only: str = ONE, **environ: str
-    ) -> subprocess.CompletedProcess[str]:
+    def run(*options, files=None, only=ONE, **environ):
         settings = {
             "RFM_CONFIG_FILES": beside.variable if files is None else files,
             "RFM_PREFIX": str(beside.top / "prefix"),
@@ -45,13 +41,11 @@ def reframe(beside: CentreSite, run_reframe: Run) -> Run:
     return run
 
 
-def said(result: subprocess.CompletedProcess[str]) -> str:
+def said(result):
     return result.stdout + result.stderr
 
 
-def test_both_ways_to_name_both_files_list_the_same_tests(
-    beside: CentreSite, reframe: Run, root: Path
-) -> None:
+def test_both_ways_to_name_both_files_list_the_same_tests(beside, reframe, root):
     """From where ReFrame is started: it is in our folder while it loads our
     settings.py, and the shell says where it was.
     """
@@ -68,7 +62,7 @@ def test_both_ways_to_name_both_files_list_the_same_tests(
     assert lists[0] == lists[1]
 
 
-def test_the_script_is_the_centres(beside: CentreSite, reframe: Run) -> None:
+def test_the_script_is_the_centres(beside, reframe):
     case = "ImbPointToPoint.*fabric=hdr200.*nodes=2.*ppn=2.*pinning=bunch"
     result = reframe("--dry-run", "--system=lagoon", "-n", case, "-p", "mpich-system")
     assert result.returncode == 0, said(result)
@@ -81,9 +75,7 @@ def test_the_script_is_the_centres(beside: CentreSite, reframe: Run) -> None:
     assert "mpirun" not in script
 
 
-def test_a_centre_that_searches_below_folders_gets_no_test_twice(
-    beside: CentreSite, reframe: Run
-) -> None:
+def test_a_centre_that_searches_below_folders_gets_no_test_twice(beside, reframe):
     """What tests share lies below their folder and is no test, also
     where another folder is searched as well.
     """
@@ -97,7 +89,7 @@ def test_a_centre_that_searches_below_folders_gets_no_test_twice(
     assert "- ImbPointToPoint %" in listed.stdout and "- Writer" in listed.stdout
 
 
-def alone(beside: CentreSite, *options: str, **environ: str) -> subprocess.CompletedProcess[str]:
+def alone(beside, *options, **environ):
     """ReFrame from another folder with the centre's configuration alone,
     as a Python finds it that knows nothing of us.
     """
@@ -123,7 +115,7 @@ def alone(beside: CentreSite, *options: str, **environ: str) -> subprocess.Compl
     )
 
 
-def test_fabrics_in_the_centres_extras_are_enough(beside: CentreSite, root: Path) -> None:
+def test_fabrics_in_the_centres_extras_are_enough(beside, root):
     """Named by an option or by the variable, from any folder, relative or not."""
     tests = os.path.relpath(root / "reframe_tests" / ONE, beside.top / "elsewhere")
     file = os.path.relpath(beside.file, beside.top / "elsewhere")
@@ -139,9 +131,7 @@ def test_fabrics_in_the_centres_extras_are_enough(beside: CentreSite, root: Path
         assert "%fabric=hdr200 %nodes=2" in listed.stdout
 
 
-def test_with_nothing_to_measure_it_says_what_to_add(
-    tmp_path: Path, reframe: Run, root: Path
-) -> None:
+def test_with_nothing_to_measure_it_says_what_to_add(tmp_path, reframe, root):
     """With the centre's configuration alone, and with both."""
     nothing = CentreSite(tmp_path / "nothing", "modules", "")
     tests = str(root / "reframe_tests" / "preflight.py")
@@ -154,9 +144,7 @@ def test_with_nothing_to_measure_it_says_what_to_add(
         assert f"no partition has fabrics in {nothing.file}" in line
 
 
-def test_our_settings_that_do_not_come_into_force_are_no_loop(
-    beside: CentreSite, root: Path
-) -> None:
+def test_our_settings_that_do_not_come_into_force_are_no_loop(beside, root):
     """As where an option of later takes them back (``-C :FILE``)."""
     settings = str(root / "site_configs" / "settings.py")
     options = ("-C", settings, "-C", f":{beside.file}", "-c", str(root / "reframe_tests" / ONE))

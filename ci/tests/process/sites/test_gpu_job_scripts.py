@@ -2,13 +2,9 @@
 point against what four systems document.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import sys
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -23,7 +19,7 @@ from synthetic_stack import NCCL, OSU, sealed
 STACKS = {"hpcx-224": "cuda", "openmpi-508": "cuda", "craympich-81": "cuda", "mpich-43": "rocm"}
 #: Partition: its stack, fabric, GPUs a node, and what its documentation
 #: says the script must have, each with where.
-POINTS: dict[str, tuple[str, str, int, dict[str, str]]] = {
+POINTS = {
     "a100-infiniband": (
         "hpcx-224",
         "hdr200_device",
@@ -74,16 +70,16 @@ POINTS: dict[str, tuple[str, str, int, dict[str, str]]] = {
 }
 
 
-def filled() -> dict[str, Any]:
+def filled():
     text = (site.ROOT / "site_configs" / "template" / "gpu_partitions.py").read_text()
-    scope: dict[str, Any] = {}
+    scope = {}
     exec(text.replace("FILL_IN: ", "").replace("--account=...", "--account=abc"), scope)
-    system: dict[str, Any] = scope["system"]
+    system = scope["system"]
     return {**system, "prefix": "/tmp"}
 
 
 @pytest.fixture(scope="module")
-def stacks(tmp_path_factory: pytest.TempPathFactory) -> str:
+def stacks(tmp_path_factory):
     folder = tmp_path_factory.mktemp("gpu") / "stacks"
     rows = {name: synthetic_stack.TODAY[name] for name in STACKS}
     named = synthetic_stack.write_all(folder, rows=rows)
@@ -104,10 +100,10 @@ def stacks(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.fixture
-def run(stacks: str, run_reframe: Any, tmp_path: Path) -> Any:
+def run(stacks, run_reframe, tmp_path):
     """ReFrame on a partition of a filled system, with the stage kept; its output."""
 
-    def run(words: str, partition: str = "a100-infiniband", system: Any = None) -> str:
+    def run(words, partition="a100-infiniband", system=None):
         result = run_reframe(
             *words.split(),
             f"--system=mysystem:{partition}",
@@ -123,7 +119,7 @@ def run(stacks: str, run_reframe: Any, tmp_path: Path) -> Any:
 
 
 @pytest.mark.parametrize("partition", POINTS)
-def test_scripts_are_those_of_the_documentation(partition: str, run: Any, tmp_path: Path) -> None:
+def test_scripts_are_those_of_the_documentation(partition, run, tmp_path):
     stack, fabric, gpus, points = POINTS[partition]
     words = f"--dry-run -S level=smoke -p {stack} -P nodes=2 -P ppn={gpus} -P pinning=gpu_local"
     said = run(f"{words} -n (OsuCollectives|NcclCollectives)%fabric={fabric}%", partition)
@@ -135,7 +131,7 @@ def test_scripts_are_those_of_the_documentation(partition: str, run: Any, tmp_pa
     assert [row for row in sources if not re.search(row[0], text, re.MULTILINE)] == []
 
 
-def test_ranks_are_told_the_switches_of_the_rails(run: Any, tmp_path: Path) -> None:
+def test_ranks_are_told_the_switches_of_the_rails(run, tmp_path):
     """A file of what was discovered, of which the partition's rails are a part."""
     system = filled()
     (partition,) = (row for row in system["partitions"] if row["name"] == "a100-infiniband")

@@ -2,8 +2,6 @@
 options that exclude each other, select nothing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from subprocess import CompletedProcess
 
@@ -24,9 +22,7 @@ ONE = "point_to_point.py"
         ("-l -p nosuch-stack", "-p nosuch-stack matches no usable stack"),
     ],
 )
-def test_what_selects_nothing_is_one_red_sentence(
-    run_reframe: Run, options: str, sentence: str
-) -> None:
+def test_what_selects_nothing_is_one_red_sentence(run_reframe, options, sentence):
     result = run_reframe(*options.split(), only=ONE)
     output = result.stdout + result.stderr
     assert result.returncode == 1, output

@@ -2,12 +2,9 @@
 and the doctor says what a copy still lacks.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil
-from pathlib import Path
 
 import pytest
 
@@ -18,7 +15,7 @@ TEMPLATE = site.ROOT / "site_configs" / "template" / "modern.py"
 
 
 @pytest.fixture
-def copied(tmp_path: Path) -> Path:
+def copied(tmp_path):
     """A root with one site: a fresh copy of the template."""
     file = tmp_path / "site_configs" / "mysystem" / "system.py"
     file.parent.mkdir(parents=True)
@@ -26,11 +23,11 @@ def copied(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def filled(code: str) -> str:
+def filled(code):
     return re.sub('_NUMA = ".*"', "_NUMA = 0", code).replace("FILL_IN: ", "")
 
 
-def test_a_copy_is_valid_and_the_doctor_lists_what_is_to_be_filled_in(copied: Path) -> None:
+def test_a_copy_is_valid_and_the_doctor_lists_what_is_to_be_filled_in(copied):
     file = copied / "site_configs" / "mysystem" / "system.py"
     system = site.read_system(file)
     *findings, last = doctor.examine("mysystem", copied)
@@ -47,9 +44,7 @@ def test_a_copy_is_valid_and_the_doctor_lists_what_is_to_be_filled_in(copied: Pa
     assert "template" not in {path.parent.name for path in site.system_files()}
 
 
-def test_cpus_that_slurm_keeps_are_to_be_described(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_cpus_that_slurm_keeps_are_to_be_described(tmp_path, monkeypatch):
     """As ``scontrol show node`` of Slurm 23.11 has them."""
     kept = "NodeName=n{} CoreSpecCount=1 CPUSpecList=0,64 Partitions=thin,all State=IDLE"
     lines = [*(kept.format(at) for at in range(1, 6)), "NodeName=m1 Partitions=fat State=IDLE"]
@@ -58,7 +53,7 @@ def test_cpus_that_slurm_keeps_are_to_be_described(
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
 
-    def said(queue: str, reserved: str = "", scheduler: str = "slurm") -> list[str]:
+    def said(queue, reserved="", scheduler="slurm"):
         extras = {"reserved_cpus": reserved} if reserved else {}
         partition = {"scheduler": scheduler, "access": [f"--partition={queue}"], "extras": extras}
         return [finding.detail for finding in doctor.check_reserved("s:p", partition)]

@@ -5,11 +5,7 @@ Each template is filled in as a site would, and ReFrame writes its jobs in a dry
 ``MPIBENCH_GOLDEN=write`` writes the golden files: read the diff.
 """
 
-from __future__ import annotations
-
 import re
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -33,7 +29,7 @@ LOW = {
 }
 
 
-def filled(template: str, folder: Path) -> dict[str, Any]:
+def filled(template, folder):
     """The system of a template, as valid as a site would make it."""
     code = (TEMPLATES / f"{template}.py").read_text().partition('"""\n\n')[2]
     code = code.replace("mlx5_0 (ibv_devices)", "mlx5_0")
@@ -46,11 +42,11 @@ def filled(template: str, folder: Path) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("template", CASES)
-def test_job_scripts_of_templates(template: str, run_reframe: Any, tmp_path: Path) -> None:
+def test_job_scripts_of_templates(template, run_reframe, tmp_path):
     fabrics, ppn, pinning = CASES[template]
     system = filled(template, tmp_path / "filled")
     stacks = synthetic_stack.write_all(tmp_path / "stacks", rows=synthetic_stack.TODAY)
-    where: dict[str, Any] = {
+    where = {
         "config": write_site(tmp_path / "site", system),
         "environ": {"MPIBENCH_STACKS": stacks},
     }
@@ -70,9 +66,7 @@ def test_job_scripts_of_templates(template: str, run_reframe: Any, tmp_path: Pat
     compare(system["name"], {**written, "listing.txt": listed(listing)})
 
 
-def test_a_job_on_one_node_asks_slurm_for_slingshots_network(
-    run_reframe: Any, tmp_path: Path
-) -> None:
+def test_a_job_on_one_node_asks_slurm_for_slingshots_network(run_reframe, tmp_path):
     """And each job for the time its launches take, and not for
     that in which all of them would hang.
     """

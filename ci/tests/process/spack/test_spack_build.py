@@ -2,8 +2,6 @@
 writes; each bad input, and each end of Spack with an error, is one sentence.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -21,19 +19,19 @@ from synthetic_stack import write_stack
 
 
 @pytest.fixture
-def place(tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
+def place(tmp_path, root, monkeypatch):
     made = Site(tmp_path, root)
     made.fake_mpi(monkeypatch)
     return made
 
 
-def change(path: Path) -> None:
+def change(path):
     """Let a file be another one that says the same."""
     with path.open("a") as stream:
         stream.write("# changed\n")
 
 
-def common(place: Site, end: str, text: str, like: str = "openmpi") -> Path:
+def common(place, end, text, like="openmpi"):
     """A folder of settings, whose stack is solved like another."""
     folder = place.top / "environments" / f"common-{end}"
     folder.mkdir()
@@ -45,7 +43,7 @@ def common(place: Site, end: str, text: str, like: str = "openmpi") -> Path:
 # ---- the way it goes ----
 
 
-def test_a_stack_is_solved_installed_tested_and_registered_once(place: Site, root: Path) -> None:
+def test_a_stack_is_solved_installed_tested_and_registered_once(place, root):
     installing = f"==> Installing intel-mpi-benchmarks-2021.11-{'x52j5d3j' * 4} [7/9]"
     place.plan["lines"] = [installing, "==> intel-mpi-benchmarks: Executing phase"]
     place.add("mvapich2", root)
@@ -71,14 +69,14 @@ def test_a_stack_is_solved_installed_tested_and_registered_once(place: Site, roo
     assert place.asked() == ["config get", "python"], "nothing is made a second time"
 
 
-def test_whatever_a_solution_follows_from_makes_it_solve_again(place: Site) -> None:
+def test_whatever_a_solution_follows_from_makes_it_solve_again(place):
     """An MPI of the site's own, too, and that of another stack not."""
     scope = place.top / "scope"
     scope.mkdir()
     (scope / "concretizer.yaml").write_text("concretizer: {}\n")
     place.environ["MPIBENCH_SPACK_SCOPE"] = str(scope)
 
-    def solves() -> bool:
+    def solves():
         place.forget()
         assert place.build("openmpi") == []
         assert {row["MPIBENCH_SPACK_SCOPE"] for row in place.journal()} == {str(scope)}
@@ -103,9 +101,7 @@ def test_whatever_a_solution_follows_from_makes_it_solve_again(place: Site) -> N
 # ---- several stacks of one MPI ----
 
 
-def test_a_second_compiler_is_one_file_and_its_stack_stands_beside_the_first(
-    place: Site, root: Path
-) -> None:
+def test_a_second_compiler_is_one_file_and_its_stack_stands_beside_the_first(place, root):
     text = (root / "environments" / "common-clang" / "packages.yaml").read_text()
     folder = common(place, "clang", text)
     place.plan["packages"] += (
@@ -134,9 +130,7 @@ def test_a_second_compiler_is_one_file_and_its_stack_stands_beside_the_first(
         ('[{any_of: ["fabrics=psm2"]}]', False),
     ],
 )
-def test_an_mpi_of_the_sites_is_not_taken_for_what_its_entry_does_not_say(
-    place: Site, require: str, taken: bool
-) -> None:
+def test_an_mpi_of_the_sites_is_not_taken_for_what_its_entry_does_not_say(place, require, taken):
     """Spack would take it for any."""
     common(place, "zz", f"packages: {{openmpi: {{require: {require}}}}}\n")
     place.plan["packages"] += (
@@ -147,7 +141,7 @@ def test_an_mpi_of_the_sites_is_not_taken_for_what_its_entry_does_not_say(
     assert ("install" in place.asked("openmpi-zz")) == taken
 
 
-def test_a_name_that_is_taken_is_said_before_anything_is_concretized(place: Site) -> None:
+def test_a_name_that_is_taken_is_said_before_anything_is_concretized(place):
     write_stack(place.top / "environments" / "system" / "mine", name="openmpi-spack")
     [sentence] = place.build("openmpi")
     assert "already describes a stack 'openmpi-spack'" in sentence
@@ -157,7 +151,7 @@ def test_a_name_that_is_taken_is_said_before_anything_is_concretized(place: Site
 # ---- what is installed is not what was built ----
 
 
-def test_what_is_not_as_installed_is_not_registered(place: Site) -> None:
+def test_what_is_not_as_installed_is_not_registered(place):
     said = "/store/bin/osu_bw of osu-micro-benchmarks@7.5 changed after installation (hash, size)"
     note = "Spack checked no checksums of sources: config:checksum is false"
     place.plan["verified"] = {"faults": [said], "notes": [note]}
@@ -173,10 +167,8 @@ def test_what_is_not_as_installed_is_not_registered(place: Site) -> None:
 # ---- what stays as it was ----
 
 
-def test_an_interruption_is_said_with_how_to_go_on(
-    place: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def interrupt(*_: object) -> str:
+def test_an_interruption_is_said_with_how_to_go_on(place, monkeypatch):
+    def interrupt(*_):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(description, "contradict", interrupt)
@@ -186,7 +178,7 @@ def test_an_interruption_is_said_with_how_to_go_on(
     assert place.registered() == []
 
 
-def solve_otherwise(place: Site) -> None:
+def solve_otherwise(place):
     """Let the stand-in have another solution from now on."""
     text = Path(place.plan["locks"]["openmpi"]).read_text()
     other = place.top / "other.json"
@@ -194,13 +186,13 @@ def solve_otherwise(place: Site) -> None:
     place.plan["locks"] = {**place.plan["locks"], "openmpi": str(other)}
 
 
-def kept(place: Site) -> dict[str, str]:
+def kept(place):
     """Every file of the environment's folder."""
     folder = place.top / "environments" / "openmpi"
     return {path.name: path.read_text() for path in folder.iterdir()}
 
 
-def test_a_failure_or_a_dry_run_leaves_the_stack_registered_as_it_was(place: Site) -> None:
+def test_a_failure_or_a_dry_run_leaves_the_stack_registered_as_it_was(place):
     """Also the lock file it was built from."""
     before = kept(place)
     place.build("openmpi", concretize_only=True)
@@ -219,7 +211,7 @@ def test_a_failure_or_a_dry_run_leaves_the_stack_registered_as_it_was(place: Sit
     assert metadata.discover(place.top, {})[0][0].lock_hash == "x" * 32
 
 
-def test_a_lock_file_that_the_build_did_not_write_is_not_believed(place: Site) -> None:
+def test_a_lock_file_that_the_build_did_not_write_is_not_believed(place):
     """One that is cut, and that of another solution."""
     place.build("openmpi")
     ours = kept(place)["spack.lock"]
@@ -244,8 +236,8 @@ def test_a_lock_file_that_the_build_did_not_write_is_not_believed(place: Site) -
 
 
 def test_both_kinds_of_modulefiles_are_written_of_the_stack_and_of_nothing_else(
-    place: Site,
-) -> None:
+    place,
+):
     folder = place.top / "modules"
     assert place.build("openmpi", modules=folder) == []
     rows = [row for row in place.journal() if row["command"] in ("module tcl", "module lmod")]
@@ -274,7 +266,7 @@ def test_both_kinds_of_modulefiles_are_written_of_the_stack_and_of_nothing_else(
 # ---- no Spack, or one that cannot be used ----
 
 
-def test_an_old_or_mute_spack_is_refused(place: Site) -> None:
+def test_an_old_or_mute_spack_is_refused(place):
     for plan, said in (
         ({"version": "1.0.2"}, "it is 1.0.2); Spack 1.1 or newer is needed"),
         ({"version": "spack"}, "gives no version"),
@@ -293,7 +285,7 @@ def test_an_old_or_mute_spack_is_refused(place: Site) -> None:
 # ---- no compiler ----
 
 
-def test_without_a_compiler_spack_is_not_left_to_write_into_the_environment(place: Site) -> None:
+def test_without_a_compiler_spack_is_not_left_to_write_into_the_environment(place):
     """A solution would make Spack add compilers to spack.yaml."""
     no_list = "packages:\n  gcc: {externals: [{extra_attributes: {compilers: {c: []}}}]}\n"
     for printed, said in (
@@ -327,9 +319,7 @@ def test_without_a_compiler_spack_is_not_left_to_write_into_the_environment(plac
         (synthetic_spack.FULL, "No space left on device"),
     ],
 )
-def test_an_end_with_an_error_is_one_sentence_of_spacks(
-    printed: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_end_with_an_error_is_one_sentence_of_spacks(printed, said, tmp_path, monkeypatch):
     monkeypatch.setattr(logged, "run", lambda *_, **__: (1, printed))
     log = tmp_path / "log"
     with pytest.raises(BadInput) as refused:
@@ -346,9 +336,7 @@ def test_an_end_with_an_error_is_one_sentence_of_spacks(
         ("test run", synthetic_spack.TEST_FAILED, "TestFailure: 1 test failed"),
     ],
 )
-def test_of_a_stack_that_fails_the_others_are_built(
-    place: Site, command: str, printed: str, said: str
-) -> None:
+def test_of_a_stack_that_fails_the_others_are_built(place, command, printed, said):
     place.plan["fail"] = {f"mpich {command}": printed}
     [sentence] = place.build()
     assert sentence.startswith("mpich: ") and said in one_sentence(sentence)
@@ -356,7 +344,7 @@ def test_of_a_stack_that_fails_the_others_are_built(
     assert place.registered() == ["openmpi"]
 
 
-def test_a_half_built_environment_is_not_registered_and_the_next_run_goes_on(place: Site) -> None:
+def test_a_half_built_environment_is_not_registered_and_the_next_run_goes_on(place):
     place.plan["absent"] = ["osu-micro-benchmarks"]
     [sentence] = place.build("openmpi")
     assert "osu-micro-benchmarks@7.5 is not installed" in sentence and place.registered() == []
@@ -367,7 +355,7 @@ def test_a_half_built_environment_is_not_registered_and_the_next_run_goes_on(pla
     assert place.registered() == ["openmpi"]
 
 
-def test_a_package_deleted_from_the_store_is_installed_again(place: Site) -> None:
+def test_a_package_deleted_from_the_store_is_installed_again(place):
     assert place.build("openmpi") == []
     place.forget()
     (place.top / "environments" / "openmpi" / "stack.json").unlink()
@@ -383,14 +371,12 @@ def test_a_package_deleted_from_the_store_is_installed_again(place: Site) -> Non
     assert "/nowhere/openmpi is gone; correct its prefix in the site's packages.yaml" in sentence
 
 
-def test_a_stack_that_contradicts_its_lock_is_not_registered(
-    place: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_stack_that_contradicts_its_lock_is_not_registered(place, monkeypatch):
     monkeypatch.setattr(description, "contradict", lambda stack, record: "it loads another.")
     assert place.build("openmpi") == ["it loads another."] and place.registered() == []
 
 
-def test_a_file_that_is_no_yaml_is_named_with_the_line_that_is_wrong(place: Site) -> None:
+def test_a_file_that_is_no_yaml_is_named_with_the_line_that_is_wrong(place):
     scope = place.top / "scope" / "packages.yaml"
     scope.parent.mkdir()
     scope.write_text("packages: {}\n")

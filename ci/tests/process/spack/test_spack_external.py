@@ -2,8 +2,6 @@
 is refused before anything is compiled for it.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import shlex
@@ -31,7 +29,7 @@ pytestmark = pytest.mark.skipif(
 
 
 @pytest.fixture(scope="module")
-def compilers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+def compilers(tmp_path_factory):
     """What compiles for each MPI, by MPI: Debian's own have no
     headers without the development packages.
     """
@@ -51,7 +49,7 @@ def compilers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def locked() -> lock.Lock:
+def locked():
     """A lock file whose MPI is the MPICH that is installed here."""
     document = json.loads(RECORDED.read_text())
     version = probe.examine(synthetic_stack.DEBIAN_LAUNCHERS["mpich"]).identity.version
@@ -61,7 +59,7 @@ def locked() -> lock.Lock:
     return lock.parse(document, Path("/site/environments/mpich/spack.lock"))
 
 
-def links(folder: Path, **names: str) -> Path:
+def links(folder, **names):
     """A prefix of links: name in its bin/ to the program."""
     (folder / "bin").mkdir(parents=True)
     for name, program in names.items():
@@ -69,9 +67,7 @@ def links(folder: Path, **names: str) -> Path:
     return folder
 
 
-def test_a_prefix_of_links_is_the_mpi_it_says(
-    locked: lock.Lock, tmp_path: Path, compilers: dict[str, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_prefix_of_links_is_the_mpi_it_says(locked, tmp_path, compilers, monkeypatch):
     looked_at = []
     check = description.check_mpi
     monkeypatch.setattr(
@@ -94,18 +90,14 @@ def test_a_prefix_of_links_is_the_mpi_it_says(
         ("mpicc.mpich", "", "has no bin/mpirun below"),
     ],
 )
-def test_another_mpi_below_the_prefix_is_refused(
-    locked: lock.Lock, tmp_path: Path, compilers: dict[str, str], mpicc: str, mpirun: str, said: str
-) -> None:
+def test_another_mpi_below_the_prefix_is_refused(locked, tmp_path, compilers, mpicc, mpirun, said):
     names = {"mpicc": compilers.get(mpicc, ""), "mpirun": mpirun}
     prefix = links(tmp_path / "shared", **{name: to for name, to in names.items() if to})
     with pytest.raises(BadInput, match=said):
         description.check_external(locked, prefix)
 
 
-def test_what_spack_finds_is_asked_who_it_is_before_it_is_written(
-    tmp_path: Path, compilers: dict[str, str]
-) -> None:
+def test_what_spack_finds_is_asked_who_it_is_before_it_is_written(tmp_path, compilers):
     """An MPICH where mpicc is Open MPI's, as Debian's /usr is: also
     where its compiler does not work here.
     """
@@ -125,9 +117,7 @@ def test_what_spack_finds_is_asked_who_it_is_before_it_is_written(
 
 
 @pytest.mark.parametrize("name", synthetic_stack.DEBIAN_LAUNCHERS)
-def test_the_links_of_the_debian_example_are_enough_to_start_ranks(
-    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_links_of_the_debian_example_are_enough_to_start_ranks(tmp_path, name, monkeypatch):
     """A launcher looks for its own helpers where it lies, and a link to it lies elsewhere."""
     head = EXAMPLE.read_text().split("packages:")[0]
     script = "\n".join(re.findall(r"(?m)^#   (.*)$", head)).replace("/opt/mpi/", f"{tmp_path}/")

@@ -2,8 +2,6 @@
 Environment Modules: found, refused, compared afterwards.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -15,7 +13,6 @@ import pytest
 
 import module_systems
 import synthetic_stack as synthetic
-from module_systems import ModuleSystem
 from mpibench.cli import main
 from mpibench.commands import stacks as stacks_command
 from mpibench.commands.listings import doctor
@@ -30,9 +27,7 @@ Add = Callable[..., Stack]
 
 
 @pytest.fixture(params=module_systems.KINDS)
-def there(
-    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> ModuleSystem:
+def there(request, tmp_path, monkeypatch):
     """A module system that the caller's shell has set up, with nothing loaded."""
     found = module_systems.set_up(request.param, tmp_path / "site")
     module_systems.enter(found, monkeypatch)
@@ -41,12 +36,12 @@ def there(
 
 
 @pytest.fixture
-def add(there: ModuleSystem, tmp_path: Path) -> Add:
+def add(there, tmp_path):
     """Registers modules into a project that has no stack yet;
     what is said is kept in ``add.said``.
     """
 
-    def call(*names: str, **words: object) -> Stack:
+    def call(*names, **words):
         words.setdefault("entered", [Module(name) for name in names])
         options = {
             "root": tmp_path / "project",
@@ -54,14 +49,14 @@ def add(there: ModuleSystem, tmp_path: Path) -> Add:
             "say": call.said.append,
             **words,
         }
-        return system.add(**options)  # type: ignore[arg-type]
+        return system.add(**options)
 
-    call.said = []  # type: ignore[attr-defined]
+    call.said = []
     return call
 
 
 @pytest.fixture
-def prefix(there: ModuleSystem, tmp_path: Path) -> Path:
+def prefix(there, tmp_path):
     """An Open MPI with its module ``openmpi/4.1.4``."""
     prefix = tmp_path / "opt/openmpi"
     synthetic.make_open_mpi(prefix)
@@ -69,7 +64,7 @@ def prefix(there: ModuleSystem, tmp_path: Path) -> Path:
     return prefix
 
 
-def refused(add: Add, *names: str, **words: object) -> str:
+def refused(add, *names, **words):
     with pytest.raises(BadInput) as refusal:
         add(*names, **words)
     return str(refusal.value)
@@ -78,9 +73,7 @@ def refused(add: Add, *names: str, **words: object) -> str:
 # ---- what is found ----
 
 
-def test_the_mpi_and_the_benchmarks_of_modules_are_registered(
-    add: Add, there: ModuleSystem, prefix: Path, tmp_path: Path
-) -> None:
+def test_the_mpi_and_the_benchmarks_of_modules_are_registered(add, there, prefix, tmp_path):
     folder = f"{tmp_path}/opt/osu/libexec"
     program = synthetic.make_program(
         Path(folder, "mpi/osu_latency"), "libmpi.so.40", synthetic.OSU_SOURCE
@@ -104,9 +97,7 @@ def test_the_mpi_and_the_benchmarks_of_modules_are_registered(
     assert record.appends == {"MANPATH": ("/osu/man",)}
 
 
-def test_what_the_caller_has_loaded_does_not_count(
-    there: ModuleSystem, prefix: Path, tmp_path: Path
-) -> None:
+def test_what_the_caller_has_loaded_does_not_count(there, prefix, tmp_path):
     there.write(
         "hidden/1", f"prepend-path PATH {tmp_path}/hidden", "setenv HIDDEN yes", "conflict openmpi"
     )
@@ -121,9 +112,7 @@ def test_what_the_caller_has_loaded_does_not_count(
 # ---- what is refused ----
 
 
-def test_a_module_that_cannot_be_loaded_is_refused(
-    add: Add, there: ModuleSystem, prefix: Path, tmp_path: Path
-) -> None:
+def test_a_module_that_cannot_be_loaded_is_refused(add, there, prefix, tmp_path):
     """None of that name, one that cannot be evaluated, one that conflicts."""
     there.write("broken/1", "setenv ONE")
     there.write_mpi("mpich/4.0", tmp_path / "opt/mpich", "conflict openmpi")
@@ -133,9 +122,7 @@ def test_a_module_that_cannot_be_loaded_is_refused(
     assert not list((tmp_path / "project").rglob("stack.json"))
 
 
-def test_a_module_that_takes_another_ones_place_is_refused(
-    add: Add, there: ModuleSystem, prefix: Path, tmp_path: Path
-) -> None:
+def test_a_module_that_takes_another_ones_place_is_refused(add, there, prefix, tmp_path):
     """Lmod replaces a module of the same name or family and says nothing
     that fails; Environment Modules refuses it or not.
     """
@@ -152,9 +139,7 @@ def test_a_module_that_takes_another_ones_place_is_refused(
 
 
 @pytest.mark.parametrize("text", ["hello there", "echo welcome"])
-def test_a_module_that_prints_to_stdout_is_refused(
-    add: Add, there: ModuleSystem, prefix: Path, text: str
-) -> None:
+def test_a_module_that_prints_to_stdout_is_refused(add, there, prefix, text):
     """Environment Modules hands it to Python, too; Lmod to bash only, which
     runs it. On standard error anybody may say anything.
     """
@@ -168,9 +153,7 @@ def test_a_module_that_prints_to_stdout_is_refused(
 
 
 @pytest.mark.parametrize("there", ["lmod"], indirect=True)
-def test_the_command_takes_the_sites_own_module_system(
-    there: ModuleSystem, prefix: Path, sandbox: Path, monkeypatch: pytest.MonkeyPatch, capsys
-) -> None:
+def test_the_command_takes_the_sites_own_module_system(there, prefix, sandbox, monkeypatch, capsys):
     monkeypatch.setenv("RFM_CONFIG_FILES", str(sandbox / "site_configs/settings.py"))
     words = ["add", "--module", "openmpi/4.1.4", "--system", "generic", "--name", "x", "--into"]
     described = sandbox / "site_configs/generic/system.py"
@@ -192,9 +175,7 @@ def test_the_command_takes_the_sites_own_module_system(
 # ---- what is compared afterwards ----
 
 
-def test_doctor_names_the_module_that_changed_or_vanished(
-    add: Add, there: ModuleSystem, prefix: Path, monkeypatch
-) -> None:
+def test_doctor_names_the_module_that_changed_or_vanished(add, there, prefix, monkeypatch):
     monkeypatch.setattr(modules, "find_system", lambda name=None: there.kind)
     there.write("base/1", "setenv BASE yes")
     stack = add("base", "openmpi/4.1.4")
@@ -230,7 +211,7 @@ print("\\n".join(runtime.emit_loadenv_commands(environment)))
 """
 
 
-def write_job(there: ModuleSystem, stack: Stack, stage: Path) -> Path:
+def write_job(there, stack, stage):
     """A job script on a stack as ReFrame and the harness write it; instead
     of measuring it says which mpirun it finds.
     """
@@ -252,7 +233,7 @@ def write_job(there: ModuleSystem, stack: Stack, stage: Path) -> Path:
     return stage / "job.sh"
 
 
-def run_job(job: Path, **environ: str) -> subprocess.CompletedProcess[str]:
+def run_job(job, **environ):
     return subprocess.run(
         ["/bin/bash", job.name],
         cwd=job.parent,
@@ -262,9 +243,7 @@ def run_job(job: Path, **environ: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_a_job_loads_the_modules_and_its_log_shows_it(
-    add: Add, there: ModuleSystem, prefix: Path, tmp_path: Path
-) -> None:
+def test_a_job_loads_the_modules_and_its_log_shows_it(add, there, prefix, tmp_path):
     """Also in a shell that has loaded other things; and it ends where a default moved, or a module
     or the module command is gone.
     """
@@ -298,15 +277,13 @@ def test_a_job_loads_the_modules_and_its_log_shows_it(
 
 
 @pytest.fixture
-def with_envmod(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleSystem:
+def with_envmod(tmp_path, monkeypatch):
     found = module_systems.set_up("envmod", tmp_path / "site")
     module_systems.enter(found, monkeypatch)
     return found
 
 
-def test_a_module_that_holds_a_shell_up_is_refused(
-    with_envmod: ModuleSystem, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_module_that_holds_a_shell_up_is_refused(with_envmod, monkeypatch):
     """One that waits, and one that leaves a process. Python is not shown what is done for
     shells only, and the shell is the second that loads it.
     """

@@ -1,13 +1,10 @@
 """A stack's environment in a shell and in a job script of ReFrame."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,7 +13,7 @@ from reframe_tests.harness.stacks import metadata
 from synthetic_stack import change, write_stack
 
 
-def exported(environment: dict[str, Any], before: dict[str, str]) -> dict[str, str]:
+def exported(environment, before):
     """The variables of a bash after ``export NAME=VALUE`` lines as
     ReFrame writes them into a job script.
     """
@@ -43,9 +40,7 @@ FOLDER = TEXT.map(lambda text: "/" + text.replace(":", "_"))
     folders=st.lists(FOLDER, min_size=1, max_size=3),
     before=st.sampled_from(["", "/old", "/o d:/$HOME"]),
 )
-def test_what_the_shell_sets_is_what_entering_a_stack_sets(
-    value: str, folders: list[str], before: str
-) -> None:
+def test_what_the_shell_sets_is_what_entering_a_stack_sets(value, folders, before):
     document = change("env_vars", {"VALUE": value}) | {
         "prepend_path": {"PATH": folders, "SOME_PATH": folders}
     }
@@ -59,7 +54,7 @@ def test_what_the_shell_sets_is_what_entering_a_stack_sets(
     assert inside["SOME_PATH"] == ":".join([*folders, *filter(None, [before])])
 
 
-def test_environment_survives_in_a_job_script_of_reframe(tmp_path: Path) -> None:
+def test_environment_survives_in_a_job_script_of_reframe(tmp_path):
     """The whole way: configuration, ReFrame, generated script,
     shell; in a folder that needs quoting.
     """

@@ -2,24 +2,17 @@
 error, never a pass with 0 of 0 cases.
 """
 
-from __future__ import annotations
-
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
-from subprocess import CompletedProcess
 
 import pytest
 
 from reframe_tests.harness.sites import site
-from reframe_tests.harness.stacks.stack import Stack
 from synthetic_stack import write_stack
 
 
-def test_a_session_of_a_stack_that_is_gone_fails_with_its_reason(
-    tmp_path: Path, run_reframe: Callable[..., CompletedProcess[str]]
-) -> None:
+def test_a_session_of_a_stack_that_is_gone_fails_with_its_reason(tmp_path, run_reframe):
     path = write_stack(tmp_path / "gone", name="gone-spack", origin="spack")
     Path(json.loads(path.read_text())["library"]).unlink()
     result = run_reframe("-r", "-p", "gone-spack", environ={"MPIBENCH_STACKS": str(path)})
@@ -29,9 +22,7 @@ def test_a_session_of_a_stack_that_is_gone_fails_with_its_reason(
 
 
 @pytest.mark.parametrize("mode", [site.MODES[0]["name"]])
-def test_a_stack_is_picked_beside_a_mode(
-    run_reframe: Callable[..., CompletedProcess[str]], stacks: dict[str, Stack], mode: str
-) -> None:
+def test_a_stack_is_picked_beside_a_mode(run_reframe, stacks, mode):
     """ReFrame 4.10 alone would forget ``-p`` then, and measure every stack."""
     if len(stacks) < 2:
         pytest.skip("[stacks] not all wheels stacks are built here")

@@ -2,8 +2,6 @@
 what goes wrong is one sentence, and nothing stays.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import random
@@ -12,7 +10,6 @@ import signal
 import subprocess
 import sys
 import tarfile
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -22,7 +19,6 @@ from mpibench.stacks import forum_abi, suite_builds, system
 from programs import wait_for
 from reframe_tests.harness.process_stat import Process
 from reframe_tests.harness.stacks import metadata
-from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.vocabulary import BadInput
 
 #: A release as small as can be: its configure writes down what it was
@@ -42,7 +38,7 @@ NAME = "osu-micro-benchmarks-7.4"
 
 
 @pytest.fixture
-def mpi(tmp_path: Path) -> Path:
+def mpi(tmp_path):
     """Launcher of an Open MPI that has compiler wrappers."""
     launcher = synthetic.make_open_mpi(tmp_path / "mpi")
     for name in ("mpicc", "mpicxx"):
@@ -52,7 +48,7 @@ def mpi(tmp_path: Path) -> Path:
     return launcher
 
 
-def member(name: str, content: bytes) -> tuple[tarfile.TarInfo, bytes]:
+def member(name, content):
     """A file that may be run."""
     info = tarfile.TarInfo(name)
     info.size = len(content)
@@ -61,14 +57,14 @@ def member(name: str, content: bytes) -> tuple[tarfile.TarInfo, bytes]:
 
 
 def archive(
-    path: Path,
-    *members: tarfile.TarInfo | tuple[tarfile.TarInfo, bytes],
-    mode: str = "w:gz",
-    top: str = "osu-7.4",
-) -> suite_builds.Tarball:
+    path,
+    *members,
+    mode="w:gz",
+    top="osu-7.4",
+):
     """A tarball of these, and of what shows a release of OSU below ``top``."""
     shown = [member(f"{top}/{name}", b"") for name in ("configure", "util/osu_util.h") if top]
-    with tarfile.open(path, mode, format=tarfile.PAX_FORMAT) as opened:  # type: ignore[call-overload]
+    with tarfile.open(path, mode, format=tarfile.PAX_FORMAT) as opened:
         for row in (*shown, *members):
             info, content = row if isinstance(row, tuple) else (row, b"")
             opened.addfile(info, io.BytesIO(content))
@@ -76,10 +72,10 @@ def archive(
 
 
 @pytest.fixture
-def tarball(tmp_path: Path, mpi: Path) -> Callable[..., Path]:
+def tarball(tmp_path, mpi):
     """Writes a release, with other text in some of its files."""
 
-    def write(**files: str) -> Path:
+    def write(**files):
         head = f'#define RANKS 1\n#define CALL (void)0\n#define BANNER "{synthetic.OSU_SOURCE}"\n'
         content = {
             "configure": CONFIGURE.replace("@LIB@", str(mpi.parent.parent / "lib")),
@@ -95,13 +91,13 @@ def tarball(tmp_path: Path, mpi: Path) -> Callable[..., Path]:
 
 
 @pytest.fixture
-def add(tmp_path: Path, mpi: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Stack]:
+def add(tmp_path, mpi, monkeypatch):
     monkeypatch.delenv(metadata.EXTRA_STACKS, raising=False)
     words = {"root": tmp_path / "project", "say": lambda text: None}
     return lambda path, **more: system.add(str(mpi), **{"builds": [f"osu={path}"], **words, **more})
 
 
-def test_what_is_built_is_registered_with_its_facts(tmp_path: Path, tarball, add) -> None:
+def test_what_is_built_is_registered_with_its_facts(tmp_path, tarball, add):
     path = tarball()
     stack = add(path)
     folder = tmp_path / "project/environments/system/openmpi-system"
@@ -116,7 +112,7 @@ def test_what_is_built_is_registered_with_its_facts(tmp_path: Path, tarball, add
     assert system.remove("openmpi-system", tmp_path / "project") == folder and not folder.exists()
 
 
-def test_osu_is_configured_for_the_toolkit_of_the_gpus(tmp_path: Path, tarball, add) -> None:
+def test_osu_is_configured_for_the_toolkit_of_the_gpus(tmp_path, tarball, add):
     toolkit = tmp_path / "toolkit"
     named = {"CUDA_HOME": str(toolkit)}
     with pytest.raises(BadInput, match="has none"):
@@ -137,9 +133,7 @@ def test_osu_is_configured_for_the_toolkit_of_the_gpus(tmp_path: Path, tarball, 
 
 
 @pytest.mark.parametrize("judged", [True, False], ids=["tarfile judges", "old tarfile"])
-def test_nothing_is_unpacked_outside(
-    judged: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nothing_is_unpacked_outside(judged, tmp_path, monkeypatch):
     if not judged:
         monkeypatch.delattr(tarfile, "data_filter", raising=False)
     outside = tmp_path / "outside"
@@ -155,7 +149,7 @@ def test_nothing_is_unpacked_outside(
 
 
 @pytest.mark.parametrize("kind", ["gz", "xz"])
-def test_a_damaged_tarball_is_not_built(kind: str, tmp_path: Path) -> None:
+def test_a_damaged_tarball_is_not_built(kind, tmp_path):
     noise = random.Random(1).randbytes(200_000)
     tarball = archive(tmp_path / f"x.tar.{kind}", member("osu-7.4/data", noise), mode=f"w:{kind}")
     whole = bytearray(tarball.path.read_bytes())
@@ -167,8 +161,8 @@ def test_a_damaged_tarball_is_not_built(kind: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("most", ["MOST_BYTES", "MOST_MEMBERS"])
 def test_a_tarball_that_would_fill_the_disk_is_refused_before_it_is_unpacked(
-    most: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    most, tmp_path, monkeypatch
+):
     monkeypatch.setattr(suite_builds, most, 1)
     tarball = archive(tmp_path / "x.tar.gz", member("osu-7.4/more", b"12"))
     with pytest.raises(BadInput, match="would unpack to more than"):
@@ -180,18 +174,19 @@ def test_a_tarball_that_would_fill_the_disk_is_refused_before_it_is_unpacked(
 
 #: What a library says its ABI is, in C.
 SAYS = "int PMPI_Abi_get_version(int *major, int *minor) {{ *minor = 0; *major = {}; return 0; }}"
+SAYS_ONE = SAYS.format(1)
 
 
-def make_abi(prefix: Path, answer: str, says: str = SAYS.format(1)) -> Path:
+def make_abi(prefix, answer, says=SAYS_ONE):
     return synthetic.make_library(prefix / "lib/libmpi_abi.so.1", answer, "libmpi_abi.so.1", says)
 
 
 class TwoMpis:
     """An MPICH and an Open MPI with the ABI, of which one brings compilers, and one tarball."""
 
-    def __init__(self, folder: Path, tarball: Callable[..., Path]) -> None:
+    def __init__(self, folder, tarball):
         self.root = folder / "project"
-        self.said: list[str] = []
+        self.said = []
         self.mpich = folder / "mpich"
         self.ompi = folder / "mpi"
         synthetic.make_mpich(self.mpich)
@@ -204,7 +199,7 @@ class TwoMpis:
         self.wrap(f"-Wl,-rpath -Wl,{self.mpich}/lib -Wl,--enable-new-dtags")
         self.tarball = tarball(configure=CONFIGURE.replace("-L@LIB@ -l:libmpi.so.40", ""))
 
-    def wrap(self, words: str) -> None:
+    def wrap(self, words):
         """Have MPICH's compilers start cc with these words, beside its library."""
         for name in ("mpicc_abi", "mpicxx_abi"):
             wrapper = self.mpich / "bin" / name
@@ -213,21 +208,21 @@ class TwoMpis:
             )
             wrapper.chmod(0o755)
 
-    def add(self, *names: str, **more: object) -> list[Stack]:
+    def add(self, *names, **more):
         words = {"builds": [f"osu={self.tarball}"], **more}
-        return forum_abi.add(names, root=self.root, say=self.said.append, **words)  # type: ignore[arg-type]
+        return forum_abi.add(names, root=self.root, say=self.said.append, **words)
 
-    def problems(self) -> str:
+    def problems(self):
         return "\n".join(metadata.discover(self.root, {})[1])
 
 
 @pytest.fixture
-def two(tmp_path: Path, tarball, monkeypatch: pytest.MonkeyPatch) -> TwoMpis:
+def two(tmp_path, tarball, monkeypatch):
     monkeypatch.delenv(metadata.EXTRA_STACKS, raising=False)
     return TwoMpis(tmp_path, tarball)
 
 
-def test_every_mpi_with_the_forums_abi_runs_the_same_files(two: TwoMpis) -> None:
+def test_every_mpi_with_the_forums_abi_runs_the_same_files(two):
     """As long as they are what was built and recorded; a set that is gone is built again."""
     first, second = two.add()
     assert {first.name, second.name} == {"mpich-system-abi", "openmpi-system-abi"}
@@ -243,7 +238,7 @@ def test_every_mpi_with_the_forums_abi_runs_the_same_files(two: TwoMpis) -> None
     assert {stack.name for stack in two.add("openmpi-system")} == {"openmpi-system-abi"}
     assert program.stat().st_mtime_ns == made.st_mtime_ns  # not built again
 
-    def refused(match: str) -> None:
+    def refused(match):
         with pytest.raises(BadInput, match=match):
             two.add("mpich-system")
 
@@ -271,13 +266,13 @@ def test_every_mpi_with_the_forums_abi_runs_the_same_files(two: TwoMpis) -> None
     assert two.add("mpich-system")[0].binaries["osu_latency"] == str(program)
 
 
-def test_an_mpi_without_the_forums_abi_is_refused(two: TwoMpis) -> None:
+def test_an_mpi_without_the_forums_abi_is_refused(two):
     library = two.ompi / "lib/libmpi_abi.so.1"
     for made, said in (
         ({}, "there is no libmpi_abi.so.1 beside"),
         ({"says": SAYS.format(-1)}, "MPI_Abi_get_version says -1"),  # its own, under that name
         ({"says": ""}, "does not say its ABI"),
-        ({"says": SAYS.format(1).replace("PMPI", "MPI")}, "symbol: PMPI_Abi_get_version"),
+        ({"says": SAYS_ONE.replace("PMPI", "MPI")}, "symbol: PMPI_Abi_get_version"),
         ({"answer": synthetic.MPICH_SOURCE}, "is another MPI than"),
     ):
         library.unlink()
@@ -291,7 +286,7 @@ def test_an_mpi_without_the_forums_abi_is_refused(two: TwoMpis) -> None:
             library.touch()
 
 
-def test_an_mpi4py_needs_its_folder_and_a_python(two: TwoMpis, tmp_path: Path) -> None:
+def test_an_mpi4py_needs_its_folder_and_a_python(two, tmp_path):
     with pytest.raises(BadInput) as error:
         two.add(mpi4py=tmp_path)
     assert error.value.code == "file-missing"
@@ -302,7 +297,7 @@ def test_an_mpi4py_needs_its_folder_and_a_python(two: TwoMpis, tmp_path: Path) -
     assert sum("mpi4py is left out" in line for line in two.said) == 2
 
 
-def test_programs_that_are_not_of_the_forums_abi_are_left_out(two: TwoMpis, tmp_path: Path) -> None:
+def test_programs_that_are_not_of_the_forums_abi_are_left_out(two, tmp_path):
     for name, soname, call in (
         ("osu_bw", "libmpi_abi.so.1", ""),
         ("osu_latency", "libmpi.so.40", ""),
@@ -325,7 +320,7 @@ def test_programs_that_are_not_of_the_forums_abi_are_left_out(two: TwoMpis, tmp_
         two.add("openmpi-system", binaries=[tmp_path / "bench"])
 
 
-def test_no_program_of_a_set_has_the_path_of_an_mpi(two: TwoMpis) -> None:
+def test_no_program_of_a_set_has_the_path_of_an_mpi(two):
     lib = two.mpich / "lib"
     for words in (
         f"-Wl,-rpath -Wl,{lib} -Wl,--enable-new-dtags",  # MPICH
@@ -344,9 +339,7 @@ def test_no_program_of_a_set_has_the_path_of_an_mpi(two: TwoMpis) -> None:
             two.add("mpich-system")
 
 
-def test_the_check_of_a_set_is_compiled_each_time(
-    two: TwoMpis, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_the_check_of_a_set_is_compiled_each_time(two, monkeypatch, tmp_path):
     """One that somebody left there calls any MPI right."""
     source = tmp_path / "check.c"
     source.write_text('#include <stdio.h>\nint main(void) { return puts("nothing") < 0; }\n')
@@ -368,7 +361,7 @@ SLOW = "#!/bin/sh\nsleep 600 & echo $! >{0}/started; wait"
 class Building:
     """``stacks add --build`` as a process of its own, of which something is being built."""
 
-    def __init__(self, tmp_path: Path, mpi: Path, tarball: Path, *more: str) -> None:
+    def __init__(self, tmp_path, mpi, tarball, *more):
         self.words = ["stacks", "add", "--mpirun", str(mpi), "--name", "ended_by_a_test"]
         self.words += ["--into", str(tmp_path / "stack"), "--build", f"osu={tarball}", *more]
         self.process = self.start()
@@ -377,14 +370,14 @@ class Building:
         self.child = int(started.read_text())
         started.unlink()
 
-    def start(self) -> subprocess.Popen[str]:
+    def start(self):
         program = "import sys; from mpibench.cli import main; sys.exit(main(sys.argv[1:]))"
         command = [sys.executable, "-c", program, *self.words]
         return subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         )
 
-    def end(self, number: int = signal.SIGTERM) -> str:
+    def end(self, number=signal.SIGTERM):
         """End it, and wait for what holds the lock; what it said."""
         self.process.send_signal(number)
         said, _ = self.process.communicate(timeout=120)
@@ -392,7 +385,7 @@ class Building:
         return said
 
 
-def test_a_build_that_is_ended_leaves_nothing(tmp_path: Path, mpi: Path, tarball) -> None:
+def test_a_build_that_is_ended_leaves_nothing(tmp_path, mpi, tarball):
     """A second one meanwhile says who is at it, and the first one goes on."""
     building = Building(tmp_path, mpi, tarball(configure=SLOW.format(tmp_path)))
     second = building.start()
@@ -404,9 +397,7 @@ def test_a_build_that_is_ended_leaves_nothing(tmp_path: Path, mpi: Path, tarball
     assert not (tmp_path / "stack").exists()
 
 
-def test_what_was_built_before_the_command_was_killed_is_kept(
-    tmp_path: Path, mpi: Path, tarball
-) -> None:
+def test_what_was_built_before_the_command_was_killed_is_kept(tmp_path, mpi, tarball):
     """The second suite was on its way, and nothing holds the lock any more."""
     into = tmp_path / "stack"
     (tmp_path / "mpi.h").write_text("#define MPI_VERSION 3\n")

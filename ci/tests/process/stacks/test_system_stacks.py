@@ -2,8 +2,6 @@
 which sentence, and that nothing half done stays.
 """
 
-from __future__ import annotations
-
 import fcntl
 import re
 from collections.abc import Callable
@@ -22,18 +20,18 @@ Add = Callable[..., Stack]
 
 
 @pytest.fixture
-def add(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Add:
+def add(tmp_path, monkeypatch):
     """Registers into a project that has no stack yet; what is said is kept in ``add.said``."""
     monkeypatch.delenv(metadata.EXTRA_STACKS, raising=False)
 
-    def call(mpirun: Path | str, **words: object) -> Stack:
-        return system.add(str(mpirun), root=tmp_path / "project", say=call.said.append, **words)  # type: ignore[arg-type]
+    def call(mpirun, **words):
+        return system.add(str(mpirun), root=tmp_path / "project", say=call.said.append, **words)
 
-    call.said = []  # type: ignore[attr-defined]
+    call.said = []
     return call
 
 
-def left(tmp_path: Path) -> list[str]:
+def left(tmp_path):
     """What is registered, or half registered."""
     return [
         str(path)
@@ -71,9 +69,7 @@ def left(tmp_path: Path) -> list[str]:
         ),
     ],
 )
-def test_the_answer_tells_who_a_library_is(
-    answer: str, mpi: str, version: str, device: str
-) -> None:
+def test_the_answer_tells_who_a_library_is(answer, mpi, version, device):
     found = probe.identify(answer, "/opt/libmpi.so")
     assert (found.mpi, found.version, found.device) == (mpi, version, device)
     assert found.abi == registry.known()[mpi].abi
@@ -81,7 +77,7 @@ def test_the_answer_tells_who_a_library_is(
     assert not re.search(found.pattern, answer.replace(version, version + "1"))
 
 
-def test_an_installation_is_registered_with_what_it_is(add: Add, tmp_path: Path) -> None:
+def test_an_installation_is_registered_with_what_it_is(add, tmp_path):
     mpirun = synthetic.make_open_mpi(tmp_path / "opt")
     program = synthetic.make_program(
         tmp_path / "bench/osu_latency", "libmpi.so.40", synthetic.OSU_SOURCE
@@ -102,9 +98,7 @@ def test_an_installation_is_registered_with_what_it_is(add: Add, tmp_path: Path)
     assert stack.env_vars["SITE"] == "yes" and "links" not in stack.build
 
 
-def test_binaries_that_ask_for_another_name_get_a_link_and_nothing_else(
-    add: Add, tmp_path: Path
-) -> None:
+def test_binaries_that_ask_for_another_name_get_a_link_and_nothing_else(add, tmp_path):
     mpirun = synthetic.make_mpich(tmp_path / "opt")
     synthetic.make_program(tmp_path / "imb/bin/IMB-MPI1", "libmpi.so.12")
     # must not come in
@@ -118,7 +112,7 @@ def test_binaries_that_ask_for_another_name_get_a_link_and_nothing_else(
     assert list(stack.build["links"]) == ["libmpi.so.12"]
 
 
-def test_a_binary_that_does_not_run_here_is_left_out_and_said(add: Add, tmp_path: Path) -> None:
+def test_a_binary_that_does_not_run_here_is_left_out_and_said(add, tmp_path):
     """osu_mbw_mr 7.5 and osu_get_acc_latency do not even say their version to
     one rank; osu_bw_fan_in needs two nodes. NAS programs say it in their files,
     and are not started. One beside the launcher nobody has named.
@@ -137,7 +131,7 @@ def test_a_binary_that_does_not_run_here_is_left_out_and_said(add: Add, tmp_path
     stack = add(mpirun, binaries=[bench])
     assert set(stack.binaries) == {"osu_mbw_mr", "bt.D.x"}
     assert stack.suites["npb"]["version"] == "3.4" and probe.find_contradiction(stack) == ""
-    said = "\n".join(add.said)  # type: ignore[attr-defined]
+    said = "\n".join(add.said)
     for name, reason in (
         ("IMB-RMA", "it needs MPI_Session_init"),
         ("hpcc", "it needs MPI_Session_init"),
@@ -149,13 +143,13 @@ def test_a_binary_that_does_not_run_here_is_left_out_and_said(add: Add, tmp_path
 # ---- what is refused ----
 
 
-def refused(add: Add, *words: object, **options: object) -> str:
+def refused(add, *words, **options):
     with pytest.raises(BadInput) as refusal:
         add(*words, **options)
     return str(refusal.value)
 
 
-def test_a_launcher_of_another_installation_is_refused(add: Add, tmp_path: Path) -> None:
+def test_a_launcher_of_another_installation_is_refused(add, tmp_path):
     mpirun = synthetic.make_open_mpi(tmp_path / "opt", size="1")
     assert "two worlds of one rank" in refused(add, mpirun)
     mpirun.write_text(mpirun.read_text().replace("for rank", "echo no slots; exit 3\nfor rank"))
@@ -163,7 +157,7 @@ def test_a_launcher_of_another_installation_is_refused(add: Add, tmp_path: Path)
     assert left(tmp_path) == []
 
 
-def test_binaries_of_another_abi_or_none_at_all_are_refused(add: Add, tmp_path: Path) -> None:
+def test_binaries_of_another_abi_or_none_at_all_are_refused(add, tmp_path):
     mpirun = synthetic.make_open_mpi(tmp_path / "opt")
     synthetic.make_program(tmp_path / "abi/IMB-MPI1", "libmpi.so.12")
     synthetic.make_program(tmp_path / "late/IMB-MPI1", "libmpi.so.40", call="MPI_Session_init")
@@ -179,7 +173,7 @@ def test_binaries_of_another_abi_or_none_at_all_are_refused(add: Add, tmp_path: 
     assert left(tmp_path) == []
 
 
-def test_what_a_killed_command_left_is_taken_over(add: Add, tmp_path: Path) -> None:
+def test_what_a_killed_command_left_is_taken_over(add, tmp_path):
     """Not while another checkout works there."""
     mpirun = synthetic.make_open_mpi(tmp_path / "opt")
     into = tmp_path / "shared"
@@ -194,7 +188,7 @@ def test_what_a_killed_command_left_is_taken_over(add: Add, tmp_path: Path) -> N
     assert not (into / "made").exists() and not (into / system.UNFINISHED).exists()
 
 
-def test_only_what_add_registered_is_removed(add: Add, tmp_path: Path) -> None:
+def test_only_what_add_registered_is_removed(add, tmp_path):
     """Nor a link to a stack; and what is added again has its hash, unless the library changed."""
     mpirun = synthetic.make_open_mpi(tmp_path / "opt")
     hashes = []

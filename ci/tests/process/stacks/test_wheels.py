@@ -2,8 +2,6 @@
 what is built again, and what is said on failure.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import os
@@ -12,9 +10,7 @@ import shutil
 import sys
 import threading
 import zipfile
-from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -33,32 +29,32 @@ class Site:
     it fetches, and the lines it says.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder):
         # pip splits links at spaces
         self.wheels = folder / "environments" / "wheels"
         self.index = folder.parent / "index"
-        self.said: list[str] = []
-        self.fetched: list[str] = []
-        self.obstruct: Callable[[Sequence[str]], None] = lambda words: None
+        self.said = []
+        self.fetched = []
+        self.obstruct = lambda words: None
         write_table(self.wheels, self.index, PROJECT / "stacks.schema.json")
 
-    def install(self, here: Platform = HERE, only: Sequence[str] = ()) -> list[str]:
+    def install(self, here=HERE, only=()):
         self.said.clear()
         self.fetched.clear()
         return wheels.install(self.wheels, self.said.append, here, only)
 
-    def renew(self, name: str, version: str, **content: Any) -> None:
+    def renew(self, name, version, **content):
         """Pin another version of a stack's wheel."""
         wheel = make_mpi_wheel(self.index, f"{name}mpi", version, **content)
         (self.wheels / f"{name}.txt").write_text(pin(wheel))
 
-    def change_table(self, change: Callable[[dict[str, Any]], object]) -> None:
+    def change_table(self, change):
         path = self.wheels / "stacks.yaml"
         table = json.loads(path.read_text())
         change(table["stacks"]["guest"])
         path.write_text(json.dumps(table))
 
-    def run_pip(self, words: Sequence[str], log: Path, what: str, echo: wheels.Echo) -> None:
+    def run_pip(self, words, log, what, echo):
         """Stands in for pip: takes the pinned wheels out of the index,
         and unpacks the wheels it is given.
         """
@@ -80,21 +76,21 @@ class Site:
                     path.write_bytes(members.read(member))
                     path.chmod(member.external_attr >> 16 & 0o777)
 
-    def stacks(self) -> dict[str, metadata.Stack]:
+    def stacks(self):
         found, problems = metadata.discover(self.wheels.parents[1], {})
         assert problems == []
         return {stack.name: stack for stack in found}
 
 
 @pytest.fixture
-def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
+def site(tmp_path, monkeypatch):
     """A scratch site whose installer uses no real pip."""
     made = Site(tmp_path / "a site")
     monkeypatch.setattr(wheels, "run_pip", made.run_pip)
     return made
 
 
-def test_the_project_pins_every_file_of_every_stack() -> None:
+def test_the_project_pins_every_file_of_every_stack():
     recipes = wheels.read_table(PROJECT)
     assert [recipe.optional for recipe in recipes] == [False] * 3 + [True] * 2
     for place, recipe in enumerate(recipes):
@@ -111,7 +107,7 @@ def test_the_project_pins_every_file_of_every_stack() -> None:
         assert recipe.donor in [earlier.folder for earlier in recipes[: place + 1]]
 
 
-def test_installed_stacks_describe_themselves(site: Site) -> None:
+def test_installed_stacks_describe_themselves(site):
     """A second run does nothing; a new pin builds that stack again, and those
     that run its binaries.
     """
@@ -144,7 +140,7 @@ def test_installed_stacks_describe_themselves(site: Site) -> None:
     assert site.install(only=["guest"]) == [] and len(site.stacks()) == 2
 
 
-def test_a_stale_or_damaged_stack_is_built_again(site: Site) -> None:
+def test_a_stale_or_damaged_stack_is_built_again(site):
     site.install()
     source = site.wheels / "guest" / "stack.json"
     library = source.parent / "lib" / "libmpi.so.12"
@@ -172,13 +168,13 @@ def test_a_stale_or_damaged_stack_is_built_again(site: Site) -> None:
     ],
 )
 def test_an_interrupted_installation_leaves_no_half_stack_and_goes_on(
-    site: Site, step: str, replacing: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    site, step, replacing, monkeypatch
+):
     if replacing:
         site.install()
         site.renew("donor", "1.3", imb=True)
 
-    def interrupt(words: Sequence[str]) -> None:
+    def interrupt(words):
         if step in words:
             raise KeyboardInterrupt
 
@@ -198,10 +194,8 @@ def test_an_interrupted_installation_leaves_no_half_stack_and_goes_on(
     assert not list((site.wheels / ".partial").glob("*/"))
 
 
-def test_one_failing_stack_does_not_hinder_the_others(
-    site: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(words: Sequence[str]) -> None:
+def test_one_failing_stack_does_not_hinder_the_others(site, monkeypatch):
+    def refuse(words):
         if words[0] == "download" and str(site.wheels / "donor.txt") in words:
             raise InstallError("build-failed", "no reason.")
 
@@ -225,12 +219,10 @@ def test_one_failing_stack_does_not_hinder_the_others(
         ("python/mpi4py/__init__.py", "raise ImportError('no libmpi')", "ImportError: no libmpi"),
     ],
 )
-def test_a_stack_that_does_not_work_gets_no_metadata(
-    site: Site, file: str, text: str, said: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_stack_that_does_not_work_gets_no_metadata(site, file, text, said, monkeypatch):
     real_unpack = wheels.unpack
 
-    def unpack_and_damage(*arguments: Any) -> None:
+    def unpack_and_damage(*arguments):
         real_unpack(*arguments)
         if "donor" in str(arguments[1]):
             (arguments[1] / file).write_text(text)
@@ -242,7 +234,7 @@ def test_a_stack_that_does_not_work_gets_no_metadata(
     assert site.stacks().keys() == {"guest-wheels"}
 
 
-def test_a_probe_sees_the_wrong_library_and_a_hanging_program(site: Site, tmp_path: Path) -> None:
+def test_a_probe_sees_the_wrong_library_and_a_hanging_program(site, tmp_path):
     """And its program the stack's variables, not those of a surrounding job."""
     site.install()
     stack = site.stacks()["donor-wheels"]
@@ -259,7 +251,7 @@ def test_a_probe_sees_the_wrong_library_and_a_hanging_program(site: Site, tmp_pa
     assert "SLURM_JOB_ID" not in output and "PMI_RANK" not in output
 
 
-def test_two_installers_take_turns(site: Site) -> None:
+def test_two_installers_take_turns(site):
     with only_one(site.wheels, "installation of stacks", ".lock"):
         second = threading.Thread(target=site.install)
         second.start()
@@ -272,7 +264,7 @@ def test_two_installers_take_turns(site: Site) -> None:
 
 
 @pytest.fixture
-def real_pip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
+def real_pip(tmp_path, monkeypatch):
     """A scratch site installed by the real pip, which finds wheels in a folder and nowhere else."""
     made = Site(tmp_path / "a site")
     for name in [name for name in os.environ if name.startswith("PIP_")]:
@@ -285,7 +277,7 @@ def real_pip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
     return made
 
 
-def test_pip_installs_from_a_folder_without_network(real_pip: Site, tmp_path: Path) -> None:
+def test_pip_installs_from_a_folder_without_network(real_pip, tmp_path):
     assert real_pip.install(only=["donor"]) == []
     stack = real_pip.stacks()["donor-wheels"]
     assert Path(stack.prefix, "python", "mpi4py", "__init__.py").exists()

@@ -1,9 +1,6 @@
 """Tuned settings as a job script reads them, from a folder with any name."""
 
-from __future__ import annotations
-
 import subprocess
-from pathlib import Path
 
 import pytest
 
@@ -16,9 +13,7 @@ RULES = (AlgorithmRule("Allreduce", 0, 122, "2"), AlgorithmRule("Allreduce", 123
 
 
 @pytest.mark.parametrize("mpi", ["openmpi", "intelmpi"])
-def test_a_script_in_bash_gets_the_variables_wherever_the_folder_lies(
-    mpi: str, tmp_path: Path
-) -> None:
+def test_a_script_in_bash_gets_the_variables_wherever_the_folder_lies(mpi, tmp_path):
     tuning = registry.find(mpi).tuning
     assert tuning is not None
     files = write(tuning, Wanted(RULES, 24, version=(5, 0, 11)))

@@ -2,8 +2,6 @@
 a node, for the site of a filled-in template.
 """
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 
@@ -23,7 +21,7 @@ WORDS = (
 NODE = 'describe(sockets=2, cores_per_socket=8), "extras": {'
 
 
-def fill_in(project: TuningProject, node: str = NODE) -> None:
+def fill_in(project, node=NODE):
     """The template, as its own text says."""
     text = (
         (ROOT / "site_configs" / "template" / "modern.py")
@@ -48,7 +46,7 @@ def fill_in(project: TuningProject, node: str = NODE) -> None:
 
 
 @pytest.fixture
-def environ(tmp_path: Path) -> dict[str, str]:
+def environ(tmp_path):
     rows = {STACK: synthetic_stack.TODAY[STACK]}
     return {
         "MPIBENCH_STACKS": synthetic_stack.write_all(tmp_path / "stacks", mpi4py=True, rows=rows)
@@ -56,13 +54,11 @@ def environ(tmp_path: Path) -> dict[str, str]:
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> TuningProject:
+def project(tmp_path):
     return TuningProject(tmp_path / "project")
 
 
-def test_a_dry_run_writes_the_jobs_of_64_ranks(
-    project: TuningProject, environ: dict[str, str]
-) -> None:
+def test_a_dry_run_writes_the_jobs_of_64_ranks(project, environ):
     fill_in(project)
     status, said = project.run(*WORDS.split(), environ=environ)
     assert status == 0, said

@@ -2,12 +2,9 @@
 newest, and what if it cannot be read.
 """
 
-from __future__ import annotations
-
 import shutil
 import sqlite3
 from contextlib import closing
-from pathlib import Path
 
 import polars as pl
 import pytest
@@ -21,7 +18,7 @@ from synthetic_verdicts import write_session
 
 
 @pytest.fixture(scope="module")
-def three_sessions(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def three_sessions(tmp_path_factory):
     """Folder with ReFrame's database of three sessions; of the project's
     tests they run none, so that they are partial.
     """
@@ -32,18 +29,18 @@ def three_sessions(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def measured(three_sessions: Path, tmp_path: Path) -> Path:
+def measured(three_sessions, tmp_path):
     """A copy of it that a test may damage."""
     shutil.copytree(three_sessions, tmp_path, dirs_exist_ok=True)
     return tmp_path
 
 
-def on_database(folder: Path, words: str = "", command: str = "gate --partial") -> int:
+def on_database(folder, words="", command="gate --partial"):
     places = f"--db {folder}/results.db --dataset {folder}/set"
     return cli.main([*command.split(), *places.split(), *words.split()])
 
 
-def in_database(folder: Path, statement: str, *values: str) -> None:
+def in_database(folder, statement, *values):
     with closing(sqlite3.connect(folder / "results.db")) as connection, connection:
         connection.execute(statement, values)
 
@@ -51,9 +48,7 @@ def in_database(folder: Path, statement: str, *values: str) -> None:
 COMPLETENESS = "gate --partial --only=completeness"
 
 
-def test_an_unreadable_newest_session_is_refused_and_no_older_one_judged(
-    measured: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_unreadable_newest_session_is_refused_and_no_older_one_judged(measured, capsys):
     _, before, newest = sessions.list_sessions(measured / "results.db")
     assert on_database(measured) == 0
     assert f"session {newest[:8]}" in capsys.readouterr().out
@@ -75,7 +70,7 @@ def test_an_unreadable_newest_session_is_refused_and_no_older_one_judged(
 
 
 @pytest.mark.parametrize("empty", [False, True])
-def test_without_its_database_nobody_knows_the_newest(measured: Path, empty: bool) -> None:
+def test_without_its_database_nobody_knows_the_newest(measured, empty):
     """Nor by one that holds no session, which is not the one the dataset came from."""
     assert on_database(measured) == 0
     if empty:
@@ -87,8 +82,8 @@ def test_without_its_database_nobody_knows_the_newest(measured: Path, empty: boo
 
 
 def test_a_dataset_of_somebody_else_gets_none_of_this_checkouts_sessions(
-    measured: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    measured, tmp_path, monkeypatch
+):
     """It would be judged by sessions that were never measured there."""
     theirs = tmp_path / "theirs"
     write_session(theirs, 0)
@@ -105,8 +100,8 @@ def test_a_dataset_of_somebody_else_gets_none_of_this_checkouts_sessions(
 
 
 def test_values_that_are_damaged_or_gone_are_exported_again_and_missed_without_a_database(
-    measured: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+    measured, capsys
+):
     assert on_database(measured) == 0
     newest = sessions.list_sessions(measured / "results.db")[-1]
     (path,) = measured.glob(f"set/samples/*/*/{newest}.parquet")

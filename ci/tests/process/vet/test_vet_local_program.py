@@ -1,7 +1,5 @@
 """``mpibench vet --local`` as Slurm starts it: a program by itself, on a node without any package."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys
@@ -12,12 +10,12 @@ from mpibench_vet import local
 HEAVY = ("polars", "reframe", "typer", "msgspec", "yaml", "mpibench")
 
 
-def start(*words: str) -> subprocess.CompletedProcess[str]:
+def start(*words):
     program = [sys.executable, "-I", "-S", "-X", "importtime", str(Path(local.__file__).resolve())]
     return subprocess.run([*program, *words], capture_output=True, text=True, check=False)
 
 
-def test_it_learns_and_judges_by_itself_and_loads_no_package(tmp_path: Path) -> None:
+def test_it_learns_and_judges_by_itself_and_loads_no_package(tmp_path):
     learned, state = tmp_path / "learned", tmp_path / "state"
     assert start("--learned", str(learned), "--learn").returncode == local.RIGHT
     done = start("--learned", str(learned), "--state", str(state))
@@ -30,7 +28,7 @@ def test_it_learns_and_judges_by_itself_and_loads_no_package(tmp_path: Path) -> 
     assert loaded.isdisjoint(HEAVY)
 
 
-def test_what_cannot_look_calls_no_node_bad(tmp_path: Path) -> None:
+def test_what_cannot_look_calls_no_node_bad(tmp_path):
     """Slurm would drain every node that a checkout with a missing file looks at."""
     alone = tmp_path / "ci" / "mpibench_vet" / "local.py"
     alone.parent.mkdir(parents=True)
@@ -41,7 +39,7 @@ def test_what_cannot_look_calls_no_node_bad(tmp_path: Path) -> None:
     assert start("--learned", "/proc/none", "--learn").returncode == local.UNDECIDED
 
 
-def test_the_command_waits_for_no_other(tmp_path: Path) -> None:
+def test_the_command_waits_for_no_other(tmp_path):
     """Before each job the command asks for no checkout, and loads no other command for it."""
     program = (
         "import sys; from mpibench import exit_status; from mpibench_vet.commands import app; "

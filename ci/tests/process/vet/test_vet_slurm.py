@@ -1,9 +1,6 @@
 """What is done with Slurm: who is out of reach, and that nothing stays drained or reserved."""
 
-from __future__ import annotations
-
 import os
-from pathlib import Path
 
 import pytest
 
@@ -46,7 +43,7 @@ esac
 
 
 @pytest.fixture
-def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def asked(tmp_path, monkeypatch):
     """What a stand-in for ``scontrol`` was asked for, a line a call."""
     programs = {
         "scontrol": SCONTROL.format(folder=tmp_path),
@@ -63,11 +60,11 @@ def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "asked"
 
 
-def changes(asked: Path) -> list[str]:
+def changes(asked):
     return [line for line in asked.read_text().splitlines() if not line.startswith(("-o", "show"))]
 
 
-def test_a_node_that_no_job_would_get_is_named_with_what_would_decide_it(asked: Path) -> None:
+def test_a_node_that_no_job_would_get_is_named_with_what_would_decide_it(asked):
     nodes = slurm.named(["c[1-7]"], slurm.read_nodes())
     found = [slurm.out_of_reach(node, reserved=False, resuming=False) for node in nodes]
     assert [one and one.why for one in found] == [
@@ -88,7 +85,7 @@ def test_a_node_that_no_job_would_get_is_named_with_what_would_decide_it(asked: 
     ]
     resuming = [slurm.out_of_reach(node, reserved=True, resuming=True) for node in nodes]
     assert [one.node for one in resuming if one] == ["c3", "c4", "c5", "c7"]
-    assert "cable, ticket 4711" in found[2].text  # type: ignore[union-attr]
+    assert "cable, ticket 4711" in found[2].text
 
 
 @pytest.mark.parametrize(
@@ -101,9 +98,7 @@ def test_a_node_that_no_job_would_get_is_named_with_what_would_decide_it(asked: 
         ("see ticket: State=IDLE NodeName=c9", False),
     ],
 )
-def test_what_is_written_beside_a_node_is_read_as_no_more_than_that(
-    asked: Path, reason: str, ours: bool
-) -> None:
+def test_what_is_written_beside_a_node_is_read_as_no_more_than_that(asked, reason, ours):
     (asked.parent / "nodes").write_text(
         f"NodeName=c2 State=DOWN+DRAIN Partitions=p Reason={reason} [root@now]\n"
     )
@@ -111,9 +106,7 @@ def test_what_is_written_beside_a_node_is_read_as_no_more_than_that(
     assert (node.name, node.states, node.is_ours) == ("c2", {"DOWN", "DRAIN"}, ours)
 
 
-def test_a_node_that_is_none_is_refused_and_so_is_no_slurm(
-    asked: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_node_that_is_none_is_refused_and_so_is_no_slurm(asked, tmp_path, monkeypatch):
     with refused_as("unknown-name", "c9"):
         slurm.named(["c1", "c9"], slurm.read_nodes())
     with refused_as("bad-option"):
@@ -123,7 +116,7 @@ def test_a_node_that_is_none_is_refused_and_so_is_no_slurm(
         slurm.read_nodes()
 
 
-def failing(*names: str) -> list[NodeVerdict]:
+def failing(*names):
     reason = "its link; $(reboot) 'is' slow" * 9
     return [
         NodeVerdict(name, FAIL, (NodeReason(name, FACTS, Why.ODD_FACT, {"said": reason}),))
@@ -131,9 +124,9 @@ def failing(*names: str) -> list[NodeVerdict]:
     ]
 
 
-def test_no_more_are_drained_than_may_be(asked: Path) -> None:
+def test_no_more_are_drained_than_may_be(asked):
     lines = slurm.drain_lines(failing("c1", "c2", "c4"), "0123abcd-77")
-    said: list[str] = []
+    said = []
     assert not slurm.drain(lines, 2, said.append)
     assert not asked.exists()
     assert "3 nodes" in said[0]
@@ -148,9 +141,7 @@ def test_no_more_are_drained_than_may_be(asked: Path) -> None:
 
 
 @pytest.mark.parametrize("passed", [True, False])
-def test_only_what_this_command_drained_is_resumed_and_stays_so_if_it_passes(
-    asked: Path, passed: bool
-) -> None:
+def test_only_what_this_command_drained_is_resumed_and_stays_so_if_it_passes(asked, passed):
     known = slurm.read_nodes()
     (asked.parent / "in-use").touch()
     with slurm.held([known["c1"], known["c2"]], lambda name: passed) as name:
@@ -164,7 +155,7 @@ def test_only_what_this_command_drained_is_resumed_and_stays_so_if_it_passes(
     assert rest == [*([] if passed else drained), *deleted]
 
 
-def test_where_no_reservation_is_to_be_had_nothing_is_resumed(asked: Path) -> None:
+def test_where_no_reservation_is_to_be_had_nothing_is_resumed(asked):
     known = slurm.read_nodes()
     refusing = (asked.parent / "scontrol").read_text().replace('echo "$3 "', "exit 1; echo")
     (asked.parent / "scontrol").write_text(refusing)
@@ -174,7 +165,7 @@ def test_where_no_reservation_is_to_be_had_nothing_is_resumed(asked: Path) -> No
     assert [line.split()[0] for line in changes(asked)] == ["create"]
 
 
-def test_a_signal_leaves_nothing_reserved_or_in_service(asked: Path) -> None:
+def test_a_signal_leaves_nothing_reserved_or_in_service(asked):
     known = slurm.read_nodes()
     with pytest.raises(KeyboardInterrupt), slurm.held([known["c2"]], lambda name: False):
         raise KeyboardInterrupt
@@ -183,9 +174,7 @@ def test_a_signal_leaves_nothing_reserved_or_in_service(asked: Path) -> None:
     assert deleted.startswith("delete reservationname=")
 
 
-def test_who_may_not_drain_is_refused_before_anything_is_measured(
-    asked: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_who_may_not_drain_is_refused_before_anything_is_measured(asked, monkeypatch):
     monkeypatch.setattr(os, "geteuid", lambda: 1234)
     with refused_as("not-ours"):
         slurm.require_rights()
@@ -193,19 +182,17 @@ def test_who_may_not_drain_is_refused_before_anything_is_measured(
     slurm.require_rights()
 
 
-def test_a_node_on_which_a_job_is_ending_is_waited_for(
-    asked: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_node_on_which_a_job_is_ending_is_waited_for(asked, monkeypatch):
     nodes = asked.with_name("nodes")
     nodes.write_text(NODES.replace("MIXED", "IDLE+COMPLETING"))
     monkeypatch.setattr(slurm.time, "sleep", lambda seconds: nodes.write_text(NODES))
     assert slurm.settled(["c4"])[0].states == {"MIXED"}
 
 
-def test_where_draining_is_refused_the_answer_says_so_and_the_others_are_tried(asked: Path) -> None:
+def test_where_draining_is_refused_the_answer_says_so_and_the_others_are_tried(asked):
     lines = slurm.drain_lines(failing("c1", "c3", "c6"), "0123abcd-77")
     (asked.parent / "refused").touch()
-    said: list[str] = []
+    said = []
     assert slurm.drain(lines, 3, said.append)
     assert [line.split(":")[0] for line in said] == [
         "not drained",
@@ -216,7 +203,7 @@ def test_where_draining_is_refused_the_answer_says_so_and_the_others_are_tried(a
     assert [line.split()[1] for line in changes(asked)] == ["nodename=c1", "nodename=c6"]
 
 
-def test_what_cannot_be_drained_again_stays_in_its_reservation(asked: Path) -> None:
+def test_what_cannot_be_drained_again_stays_in_its_reservation(asked):
     known = slurm.read_nodes()
     with (
         refused_as("scheduler-unusable", "c2.*mpibench-vet-"),
@@ -226,14 +213,14 @@ def test_what_cannot_be_drained_again_stays_in_its_reservation(asked: Path) -> N
     assert not [line for line in changes(asked) if line.startswith("delete")]
 
 
-def test_what_others_drained_meanwhile_is_left_to_them(asked: Path) -> None:
+def test_what_others_drained_meanwhile_is_left_to_them(asked):
     known = slurm.read_nodes()
     with slurm.held([known["c2"]], lambda name: False):
         (asked.parent / "nodes").write_text(NODES.replace("mpibench vet 0123", "burnt"))
     assert not [line for line in changes(asked) if "state=drain" in line]
 
 
-def test_a_job_of_the_users_keeps_what_ran_there_before(asked: Path) -> None:
+def test_a_job_of_the_users_keeps_what_ran_there_before(asked):
     assert slurm.own_job({}) is None
     job = slurm.own_job({"SLURM_JOB_ID": "7"})
     assert job and job.nodes == ("c4", "c7")
@@ -255,9 +242,7 @@ def test_a_job_of_the_users_keeps_what_ran_there_before(asked: Path) -> None:
         ("7", "7 RUNNING 77777 c4", "not-ours"),
     ],
 )
-def test_a_job_that_is_over_or_of_others_is_none_to_vet_in(
-    asked: Path, number: str, state: str, code: str
-) -> None:
+def test_a_job_that_is_over_or_of_others_is_none_to_vet_in(asked, number, state, code):
     job = slurm.own_job({"SLURM_JOB_ID": "7"})
     assert job and not job.is_over()
     (asked.parent / "state").write_text(state)

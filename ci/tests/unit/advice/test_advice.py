@@ -1,9 +1,6 @@
 """Advice: known answers are found, noise is no choice, and what is not covered is named."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
 
 import pytest
 
@@ -15,7 +12,7 @@ from synthetic_tuning import STACKS, ask, dataset, mixed, profile_of, slower, tr
 SLOW = STACKS[1]
 
 
-def test_one_repeat_proves_no_difference(tmp_path: Path) -> None:
+def test_one_repeat_proves_no_difference(tmp_path):
     found = ask(dataset(tmp_path, change=slower(SLOW, 3.0), repeats=1), mixed())
     assert found.outcome == NOISE and "no interval" in "\n".join(found.lines())
     assert all(one.low is None for one in found.ranking)
@@ -28,9 +25,7 @@ def test_one_repeat_proves_no_difference(tmp_path: Path) -> None:
         (1, [ProfiledCalls("Irecv", None, 1000, 0.1), ProfiledCalls("Waitall", None, 500, 0.4)]),
     ],
 )
-def test_a_blocking_receive_waits_as_long_as_its_send(
-    times: int, receives: list[ProfiledCalls], tmp_path: Path
-) -> None:
+def test_a_blocking_receive_waits_as_long_as_its_send(times, receives, tmp_path):
     calls = profile_of(ProfiledCalls("Send", 1024, 1000, 0.4), *receives)
     found = ask(dataset(tmp_path, noise=1e-6), calls)
     assert found.ranking[0].seconds == pytest.approx(times * 1e-3 * true_us(1024) / 2, rel=1e-3)
@@ -39,8 +34,8 @@ def test_a_blocking_receive_waits_as_long_as_its_send(
 
 @pytest.mark.parametrize(("count", "sentences"), [(1000, 0), (30_000_000, 1)])
 def test_a_prediction_far_from_what_the_profile_recorded_is_said_before_its_ranking(
-    count: int, sentences: int, tmp_path: Path
-) -> None:
+    count, sentences, tmp_path
+):
     """As of a CSV with two columns exchanged."""
     found = ask(dataset(tmp_path), profile_of(ProfiledCalls("Alltoall", 64, count, 0.1, 2)))
     said = [line for line in found.limits if "times more than the profile recorded" in line]
@@ -57,16 +52,14 @@ def test_a_prediction_far_from_what_the_profile_recorded_is_said_before_its_rank
         (ProfiledCalls("Allreduce", 8, 10, 1.0, 1), "communicators of 1 rank, measured with 2"),
     ],
 )
-def test_what_is_not_covered_is_named_and_below_a_share_nothing_is_ranked(
-    calls: ProfiledCalls, why: str, tmp_path: Path
-) -> None:
+def test_what_is_not_covered_is_named_and_below_a_share_nothing_is_ranked(calls, why, tmp_path):
     found = ask(dataset(tmp_path), profile_of(ProfiledCalls("Alltoall", 64, 1000, 1.0, 2), calls))
     assert (found.outcome, found.ranking) == (UNCOVERED, [])
     [gap] = found.not_covered
     assert why in gap.why and calls.call in gap.call and found.covered == pytest.approx(0.5)
 
 
-def test_cases_with_shared_cores_or_options_do_not_count(tmp_path: Path) -> None:
+def test_cases_with_shared_cores_or_options_do_not_count(tmp_path):
     dataset(tmp_path, change=slower(SLOW, 1.5))
     for number, condition in enumerate(
         ({"oversubscribed": "4 ranks on 2 cores"}, {"suite_options": "window:allocate"}), 2
@@ -83,9 +76,7 @@ CSV = (
 )
 
 
-def test_the_command_answers_with_its_status(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_answers_with_its_status(tmp_path, capsys):
     dataset(tmp_path / "data", change=slower(SLOW, 1.5))
     profile = tmp_path / "profile.csv"
     words = f"advise {profile} --dataset {tmp_path / 'data'} --dataset-only"

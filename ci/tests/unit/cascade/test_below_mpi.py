@@ -1,12 +1,9 @@
 """Which network carried a launch, and maps of the wire from the records of their ends."""
 
-from __future__ import annotations
-
 import json
 import zlib
-from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
 
 import pytest
 
@@ -14,7 +11,6 @@ from mpibench.locate.answers import judge_map
 from reframe_tests.harness.cases.cascade import below_mpi
 from reframe_tests.harness.cases.cascade.below_mpi import (
     MapStep,
-    MeasuredMap,
     find_lacking,
     make_launch,
     read_map,
@@ -36,7 +32,7 @@ WORDS = ("program", "-p", "{port}", "{address}")
 HEALTHY = {"server": {"rx": 10_460_000, "tx": 230_000}, "client": {"rx": 230_000, "tx": 10_460_000}}
 
 
-def both(which: str, changes: Mapping[str, Any]) -> pair.Pair:
+def both(which, changes):
     """A healthy launch, with something of one end changed."""
     rows = {name: {**HEALTHY[name], **(changes if name == which else {})} for name in pair.ENDS}
     return pair.read(
@@ -58,9 +54,7 @@ OTHER = {"others": {**QUIET, "eth10g": 5_000_000}}
         ("client", {"host": "c1"}, "server and client both ran on c1, so nothing went over eth1g."),
     ],
 )
-def test_what_the_two_did_not_send_over_the_fabric_is_said(
-    which: str, changes: dict[str, Any], said: str
-) -> None:
+def test_what_the_two_did_not_send_over_the_fabric_is_said(which, changes, said):
     ends = both(which, changes)
     [sentence] = [*below_mpi.judge_links(ends, ETH), *below_mpi.judge_bytes(ends, MOVED, ETH)]
     assert sentence.startswith(said)
@@ -71,18 +65,16 @@ RECORDED = (
 ).read_text()
 GROUP = catalogue.PAIRS["wire_tcp"]
 SIZE = 131072
-LAUNCH = make_launch(GROUP.mapped.plan, "wire_tcp", ETH, SIZE, "smoke", Limits(1.0, None))  # type: ignore[union-attr]
+LAUNCH = make_launch(GROUP.mapped.plan, "wire_tcp", ETH, SIZE, "smoke", Limits(1.0, None))
 NODES = 4
 STEPS = tuple(
     MapStep(1, number, phase, tuple(pairs if phase == 1 else [pair[::-1] for pair in pairs]))
     for number, pairs in enumerate(schedule.circle_rounds(NODES), 1)
     for phase in (1, 2)
 )
-#: Changes one end's record.
-Change = Callable[[dict[str, Any]], None]
 
 
-def write(folder: Path, changes: Mapping[tuple[str, str], Change | None] = {}) -> None:
+def write(folder, changes=MappingProxyType({})):
     """The records of a job whose first node is c1.
 
     :param changes: host and end (``server``, ``client``) to what is different
@@ -108,20 +100,20 @@ def write(folder: Path, changes: Mapping[tuple[str, str], Change | None] = {}) -
                     path.write_text(f"{said}# end: CRC-32 {zlib.crc32(said.encode()):08x}\n")
 
 
-def read(folder: Path) -> MeasuredMap:
+def read(folder):
     return read_map(folder, STEPS, NODES, LAUNCH, GROUP, ETH, ["c1", "c2", "c3", "c4"])
 
 
-def stored(found: MeasuredMap) -> PairMap:
+def stored(found):
     return PairMap("all", 1, len(STEPS) // 2, found.hosts, found.silent, found.values(SIZE))
 
 
-def test_a_cable_that_came_up_slow_is_in_the_map_and_said_once(tmp_path: Path) -> None:
+def test_a_cable_that_came_up_slow_is_in_the_map_and_said_once(tmp_path):
     """Its bytes went over the fabric, so that what it reached counts;
     that it is not as the site says fails the case.
     """
 
-    def slow(content: dict[str, Any]) -> None:
+    def slow(content):
         for look in ("before", "after"):
             content[look]["link"]["speed"] = "250"
 
@@ -137,8 +129,8 @@ def test_a_cable_that_came_up_slow_is_in_the_map_and_said_once(tmp_path: Path) -
     assert all(one.counted and one.value for one in found.values(SIZE))
 
 
-def test_a_node_without_the_program_does_not_hide_the_others(tmp_path: Path) -> None:
-    def absent(content: dict[str, Any]) -> None:
+def test_a_node_without_the_program_does_not_hide_the_others(tmp_path):
+    def absent(content):
         for name in content.keys() - {"end", "host", "interface", "before", "after"}:
             content.pop(name)
         content["failed"] = "there is no program iperf3 on PATH"
@@ -153,8 +145,8 @@ def test_a_node_without_the_program_does_not_hide_the_others(tmp_path: Path) -> 
     assert len(whole) == 6 and not any("c2" in pair for pair in whole)
 
 
-def test_what_went_elsewhere_is_not_used(tmp_path: Path) -> None:
-    def other(content: dict[str, Any]) -> None:
+def test_what_went_elsewhere_is_not_used(tmp_path):
+    def other(content):
         content["after"]["counters"] = dict(content["before"]["counters"])
 
     write(tmp_path, {("c1", "client"): other})
@@ -165,7 +157,7 @@ def test_what_went_elsewhere_is_not_used(tmp_path: Path) -> None:
     assert any("did not count the bytes" in said for said in judge_map(stored(found)).inconclusive)
 
 
-def test_a_job_that_ended_early_says_how_far_it_got(tmp_path: Path) -> None:
+def test_a_job_that_ended_early_says_how_far_it_got(tmp_path):
     write(tmp_path)
     for step in STEPS[2:]:
         for path in (tmp_path / step.folder).iterdir():
@@ -176,7 +168,7 @@ def test_a_job_that_ended_early_says_how_far_it_got(tmp_path: Path) -> None:
     assert len([one for one in found.values(SIZE) if one.value is not None]) == 4
 
 
-def test_a_node_that_died_is_named_as_the_scheduler_has_it(tmp_path: Path) -> None:
+def test_a_node_that_died_is_named_as_the_scheduler_has_it(tmp_path):
     write(tmp_path, {("c4", which): None for which in pair.ENDS})
     found = read(tmp_path)
     assert found.silent == {"c4": "left no record"} and found.seen == ["c1", "c2", "c3"]

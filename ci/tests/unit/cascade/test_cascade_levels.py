@@ -1,7 +1,5 @@
 """Where bandwidth or latency is lost: sentences and charts of sessions with known numbers."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from mpibench.locate import cascade
@@ -15,7 +13,7 @@ MIB = 1 << 20
 LIMIT = 1448 / 1538
 
 
-def case(group: str, *samples: Sample, stack: str = "builtin", fabric: str = "eth1g") -> Case:
+def case(group, *samples, stack="builtin", fabric="eth1g"):
     condition = {
         "stack": stack,
         "fabric": fabric,
@@ -33,12 +31,12 @@ def case(group: str, *samples: Sample, stack: str = "builtin", fabric: str = "et
     return Case(f"{group} {stack}", 0, named, condition, samples, proof, ())
 
 
-def bandwidth(suite: str, name: str, *values: float, size: int = MIB, variant: str = "") -> Sample:
+def bandwidth(suite, name, *values, size=MIB, variant=""):
     quantity = "bandwidth_mb_per_s"
     return Sample(suite, name, "group", 2, 1, variant, size, 100, quantity, values)
 
 
-def latency(suite: str, name: str, size: int, *values: float) -> Sample:
+def latency(suite, name, size, *values):
     return Sample(suite, name, "group", 2, 1, "", size, 100, "latency_us", values)
 
 
@@ -63,17 +61,17 @@ PAIRS = case(
 )
 
 
-def session_of(*cases: Case) -> Session:
+def session_of(*cases):
     return Session({"uuid": "0123abcd-0000", "time_start_unix": 1.0, "time_elapsed": 60.0}, cases)
 
 
-def said(*cases: Case) -> dict[str, str]:
+def said(*cases):
     """Sentence of each question of the one fabric."""
     [found] = cascade.find(session_of(*cases))
     return {answer.question.name: answer.sentence for answer in found.answers}
 
 
-def test_what_a_higher_level_reaches_is_not_lost_below_it() -> None:
+def test_what_a_higher_level_reaches_is_not_lost_below_it():
     """The transport's program is slower than an MPI on the same transport."""
     slow = case("transport_ucx", bandwidth("ucx_perftest", "tag_bw", 40.0, 41.0, 42.0))
     found = said(WIRE, slow, MPI)["stream"]
@@ -84,12 +82,12 @@ def test_what_a_higher_level_reaches_is_not_lost_below_it() -> None:
     assert "lost below the transport" not in said(slow, MPI)["stream"]
 
 
-def test_a_session_without_levels_below_mpi_has_no_section() -> None:
+def test_a_session_without_levels_below_mpi_has_no_section():
     assert cascade.find(session_of(MPI)) == []
     assert "cascade" not in Reader(report.render(report.View(session_of(MPI), Path()))).text
 
 
-def test_the_report_has_a_sentence_and_a_chart_for_each_fabric() -> None:
+def test_the_report_has_a_sentence_and_a_chart_for_each_fabric():
     other = [case(one.condition["group"], *one.samples, fabric="<eth10g>") for one in (WIRE, UCX)]
     page = report.render(report.View(session_of(WIRE, UCX, FI, MPI, PAIRS, *other), Path()))
     text = " ".join(Reader(page).text["cascade"].split())

@@ -2,14 +2,10 @@
 never with another number than was printed.
 """
 
-from __future__ import annotations
-
 import json
 import zlib
-from collections.abc import Callable
 from pathlib import Path
 from random import Random
-from typing import Any
 
 import pytest
 
@@ -36,7 +32,7 @@ BANDWIDTH = "ucx_perftest-1.13.1-tag_bw-65536.txt"
 PINGPONG = "fi_pingpong-1.17-rdm-65536.txt"
 
 
-def changed(name: str, which: str, change: Callable[[dict[str, Any]], None]) -> str:
+def changed(name, which, change):
     """A recording in which something of one end is different, as
     if it had been so from the beginning.
     """
@@ -51,12 +47,12 @@ def changed(name: str, which: str, change: Callable[[dict[str, Any]], None]) -> 
     return whole
 
 
-def put(**fields: Any) -> Callable[[dict[str, Any]], None]:
+def put(**fields):
     return lambda content: content.update(fields)
 
 
 @pytest.mark.parametrize("name", [IPERF3, LATENCY, PINGPONG])
-def test_no_byte_can_be_changed(name: str) -> None:
+def test_no_byte_can_be_changed(name):
     """Of each program one output: all have the same checksum."""
     text = TEXTS[name]
     chance = Random(5)
@@ -70,13 +66,13 @@ def test_no_byte_can_be_changed(name: str) -> None:
             reader.parse(text[:end])
 
 
-def test_each_end_of_iperf3_makes_the_rate_itself_and_they_may_differ_in_the_last_digit() -> None:
+def test_each_end_of_iperf3_makes_the_rate_itself_and_they_may_differ_in_the_last_digit():
     """As 3.12 did once in 112 runs: 94051713.69461074 and
     94051713.6946107 for the same bytes and seconds.
     """
 
-    def times(factor: float) -> str:
-        def change(content: dict[str, Any]) -> None:
+    def times(factor):
+        def change(content):
             row = json.loads(content["output"])
             for each in (row["end"]["sum_received"], row["end"]["streams"][0]["receiver"]):
                 each["bits_per_second"] *= factor
@@ -91,7 +87,7 @@ def test_each_end_of_iperf3_makes_the_rate_itself_and_they_may_differ_in_the_las
         reader.parse(times(1.001))
 
 
-def test_the_recordings_are_read_or_refused() -> None:
+def test_the_recordings_are_read_or_refused():
     for name, said in REFUSED.items():
         with pytest.raises(OutputError, match=said):
             reader.parse(TEXTS[name])
@@ -119,29 +115,29 @@ def test_the_recordings_are_read_or_refused() -> None:
     assert [read[name][0].repetitions for name in (LATENCY, PINGPONG)] == [2000, 200]
 
 
-def replace(old: str, new: str) -> Callable[[dict[str, Any]], None]:
-    def change(content: dict[str, Any]) -> None:
+def replace(old, new):
+    def change(content):
         assert old in content["output"]
         content["output"] = content["output"].replace(old, new, 1)
 
     return change
 
 
-def word(old: str, new: str) -> Callable[[dict[str, Any]], None]:
+def word(old, new):
     return lambda content: content.update(
         words=[new if each == old else each for each in content["words"]]
     )
 
 
-def grown(by: int) -> Callable[[dict[str, Any]], None]:
-    def change(content: dict[str, Any]) -> None:
+def grown(by):
+    def change(content):
         before = content["before"]["counters"]
         content["after"]["counters"] = {name: count + by for name, count in before.items()}
 
     return change
 
 
-def no_counters(content: dict[str, Any]) -> None:
+def no_counters(content):
     """Adapters without port_xmit_data and port_rcv_data, such as rdma_rxe's."""
     for look in ("before", "after"):
         content[look]["counters"] = {}
@@ -180,8 +176,6 @@ OTHER_NETWORK = "it used another network"
         (LATENCY, "client", no_counters, "lo of c1 does not count what"),
     ],
 )
-def test_what_cannot_be_is_refused(
-    name: str, which: str, change: Callable[[dict[str, Any]], None], wanted: str
-) -> None:
+def test_what_cannot_be_is_refused(name, which, change, wanted):
     with pytest.raises(OutputError, match=wanted):
         reader.parse(changed(name, which, change))

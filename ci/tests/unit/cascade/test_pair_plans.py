@@ -2,14 +2,12 @@
 repetitions, metrics and the keys of their references.
 """
 
-from __future__ import annotations
-
 from reframe_tests.harness.suites import catalogue
 from reframe_tests.harness.suites.benchmark import LEVELS
 from reframe_tests.harness.suites.pair import Start
 
 
-def test_both_ends_name_port_and_address_and_measure_the_size() -> None:
+def test_both_ends_name_port_and_address_and_measure_the_size():
     for group in catalogue.PAIRS.values():
         for plan in group.plans:
             for transport in group.transports:

@@ -2,8 +2,6 @@
 that the host's never passes for it.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 
@@ -30,7 +28,7 @@ FABRIC = Fabric(
 )
 
 
-def test_the_gpu_next_to_the_adapter_is_used() -> None:
+def test_the_gpu_next_to_the_adapter_is_used():
     assert below_mpi.choose_gpu(FABRIC) == 2
     unsaid = tuple(replace(gpu, nic="") for gpu in FABRIC.gpus)
     assert below_mpi.choose_gpu(replace(FABRIC, gpus=unsaid)) == 1
@@ -46,13 +44,13 @@ def test_the_gpu_next_to_the_adapter_is_used() -> None:
         ("perftest-amd-write_bw-mi355x", 8388608, 19969.5),
     ],
 )
-def test_tables_of_several_releases_are_read(name: str, size: int, bandwidth: float) -> None:
+def test_tables_of_several_releases_are_read(name, size, bandwidth):
     [record] = reader.parse((GOLDEN / f"{name}.txt").read_text())
     assert (record.message_bytes, record.variant) == (size, "memory=device")
     assert round(record.values["bandwidth_mb_per_s"], 1) == bandwidth
 
 
-def test_another_gpu_than_the_sites_contradicts(tmp_path: Path) -> None:
+def test_another_gpu_than_the_sites_contradicts(tmp_path):
     """The recorded end took the GPU on bus 10."""
     words = (
         *("ib_write_bw", "-d", "mlx5_0", "-i", "1", "-p", "{port}"),

@@ -5,8 +5,6 @@ The table is written by ``RESULT_FMT_LAT`` and ``REPORT_FMT_LAT`` of perftest 4.
 Gbit/s link may give.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from reframe_tests.harness.suites import catalogue, reader
@@ -27,7 +25,7 @@ TIMES = (0.98, 3.61, 1.01, 1.02, 0.04, 1.21, 3.60)
     ("title", "name"),
     [("RDMA_Write", "ib_write_lat"), ("RDMA_Read", "ib_read_lat"), ("Send", "ib_send_lat")],
 )
-def test_mean_median_and_percentile_are_read(title: str, name: str) -> None:
+def test_mean_median_and_percentile_are_read(title, name):
     rows = [ROW % (size, *(more + time for time in TIMES)) for size, more in ((2, 0), (4, 1))]
     device = " Dual-port       : OFF\t\tDevice         : mlx5_0"
     lines = [RULE, f"          {title} Latency Test", device, RULE, HEAD, *rows, RULE, ""]

@@ -2,11 +2,8 @@
 commands say and refuse, without a cluster.
 """
 
-from __future__ import annotations
-
 import json
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Callable
 
 import pytest
 
@@ -17,20 +14,18 @@ from reframe_tests.harness.machine import switches
 from reframe_tests.harness.vocabulary import BadInput
 
 
-def planned(
-    compute: int = 2, layout: str = "spread", cpus: tuple[int, ...] = (0, 1)
-) -> plan.ClusterPlan:
+def planned(compute=2, layout="spread", cpus=(0, 1)):
     return plan.ClusterPlan(compute, layout, cpus)
 
 
-def leafy(compute: int = 10, leaf_size: int = 4, oversubscription: float = 1.0) -> plan.ClusterPlan:
+def leafy(compute=10, leaf_size=4, oversubscription=1.0):
     return plan.ClusterPlan(compute, "spread", (0, 1), (), leaf_size, oversubscription)
 
 
 # ---- nodes, cores, names ----
 
 
-def test_hwloc_file_numbers_cores_in_the_plans_order_and_orders_sets_ascending() -> None:
+def test_hwloc_file_numbers_cores_in_the_plans_order_and_orders_sets_ascending():
     made = planned(cpus=(0, 1, 40))
     for node in made.compute_nodes:
         shown = made.topology(node)
@@ -43,7 +38,7 @@ def test_hwloc_file_numbers_cores_in_the_plans_order_and_orders_sets_ascending()
 # ---- network and Slurm ----
 
 
-def test_a_switch_shapes_its_end_of_a_cable_where_several_senders_meet() -> None:
+def test_a_switch_shapes_its_end_of_a_cable_where_several_senders_meet():
     usual = planned().fabric("eth1g")
     assert plan.port_lines(planned(2), planned(2).node("c1"), usual) == plan.clear_lines("c1.eth1g")
     many = planned(3)
@@ -55,7 +50,7 @@ def test_a_switch_shapes_its_end_of_a_cable_where_several_senders_meet() -> None
 # ---- leaf switches and a spine ----
 
 
-def test_nodes_fill_leaves_one_after_the_other_and_their_cables_end_there() -> None:
+def test_nodes_fill_leaves_one_after_the_other_and_their_cables_end_there():
     made = leafy()
     assert [(leaf.name, leaf.nodes[0].name, leaf.nodes[-1].name) for leaf in made.leaves] == [
         ("leaf1", "c1", "c4"),
@@ -77,7 +72,7 @@ def test_nodes_fill_leaves_one_after_the_other_and_their_cables_end_there() -> N
 @pytest.mark.parametrize(
     ("oversubscription", "rate"), [(1.0, 400), (2.0, 200), (4.0, 100), (0.5, 800)]
 )
-def test_uplinks_carry_what_oversubscription_leaves(oversubscription: float, rate: int) -> None:
+def test_uplinks_carry_what_oversubscription_leaves(oversubscription, rate):
     leaf = leafy(oversubscription=oversubscription).leaves[2]
     assert leaf.uplink.line_rate_mbit_per_s == rate, "also above a leaf that is not full"
     lines = plan.uplink_lines(leaf)
@@ -109,7 +104,7 @@ def test_uplinks_carry_what_oversubscription_leaves(oversubscription: float, rat
         (lambda: faults.make("full-disk", "/tmp", free_kib=3), "at least 4"),
     ],
 )
-def test_what_cannot_be_is_refused_with_what_can(ask: Callable[[], object], wanted: str) -> None:
+def test_what_cannot_be_is_refused_with_what_can(ask, wanted):
     with pytest.raises(BadInput, match=wanted):
         ask()
 
@@ -129,9 +124,7 @@ ILL = ClusterStatus(
 @pytest.mark.parametrize(
     "found", [ILL, ClusterStatus(0, "", ["well"]), ClusterStatus(3, "the cluster is not up")]
 )
-def test_programs_get_the_same(
-    found: ClusterStatus, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_programs_get_the_same(found, monkeypatch, capsys):
     monkeypatch.setattr(lifecycle, "look", lambda: found)
     assert cli.main(["cluster", "status", "--json"]) == found.status
     said = json.loads(capsys.readouterr().out)
@@ -143,10 +136,8 @@ def test_programs_get_the_same(
 
 
 @pytest.mark.parametrize("kind", faults.FAULTS)
-def test_every_fault_is_called_with_all_its_options(
-    kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    made: list[object] = []
+def test_every_fault_is_called_with_all_its_options(kind, monkeypatch):
+    made = []
     monkeypatch.setattr(faults, "make", lambda *words, **options: made.append((words, options)))
     fault = faults.FAULTS[kind]
     options = [f"--{name.replace('_', '-')}={value}" for name, value in fault.options.items()]

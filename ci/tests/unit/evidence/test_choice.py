@@ -2,8 +2,6 @@
 sockets, else from the cards' counters.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest
@@ -23,9 +21,7 @@ LOOP = Fabric("lo", "tcp", "node", (Rail("lo"),))
 INSIDE = Fabric("inside", "as_shipped", "node", choices=(MEMORY, LOOP))
 
 
-def nodes(
-    cards: dict[str, float], sockets: dict[str, float] | None = None, problems: tuple[str, ...] = ()
-) -> list[NodeTraffic]:
+def nodes(cards, sockets=None, problems=()):
     """Two nodes that sent half of everything each."""
     return [
         NodeTraffic(
@@ -42,9 +38,7 @@ def nodes(
     ]
 
 
-def judge(
-    found: list[NodeTraffic], fabric: Fabric = PLAIN, expected: float = 2 * GB
-) -> traffic.Choice:
+def judge(found, fabric=PLAIN, expected=2 * GB):
     return traffic.find_choice(found, fabric, expected)
 
 
@@ -65,9 +59,7 @@ def judge(
         ({"eth1": 2.1 * GB, "ifb0": 2.1 * GB}, None, "slow"),
     ],
 )
-def test_the_network_is_the_one_that_carried_the_bytes(
-    cards: dict[str, float], sockets: dict[str, float] | None, network: str
-) -> None:
+def test_the_network_is_the_one_that_carried_the_bytes(cards, sockets, network):
     found = judge(nodes(cards, sockets))
     assert (found.network, found.sentences) == (network, ())
     assert (found.fabric.name if found.fabric else "") == (
@@ -75,7 +67,7 @@ def test_the_network_is_the_one_that_carried_the_bytes(
     )
 
 
-def test_several_networks_at_once_are_noted_with_their_shares() -> None:
+def test_several_networks_at_once_are_noted_with_their_shares():
     found = judge(nodes({"eth1": 0.7 * GB, "eth2": 1.4 * GB}))
     assert found.notes == (
         "nothing was forced, and several networks were used at the same time: eth2 67 %, eth1 33 %",
@@ -83,13 +75,13 @@ def test_several_networks_at_once_are_noted_with_their_shares() -> None:
 
 
 @pytest.mark.parametrize("carried", [1e5, 2.1 * GB])
-def test_too_few_bytes_say_nothing(carried: float) -> None:
+def test_too_few_bytes_say_nothing(carried):
     found = nodes({"eth1": carried})
     assert judge(found, expected=1e5) == traffic.Choice(too_little=True)
     assert judge(found, expected=0) == traffic.Choice()
 
 
-def test_a_case_in_which_nothing_shows_the_expected_network_is_not_proven() -> None:
+def test_a_case_in_which_nothing_shows_the_expected_network_is_not_proven():
     wanted = replace(PLAIN, expect="fast")
     small, seen, barrier = (
         traffic.Choice(too_little=True),
@@ -116,7 +108,7 @@ def test_a_case_in_which_nothing_shows_the_expected_network_is_not_proven() -> N
         ({"eth1": 1.0 * GB}, "eth1 100 %"),
     ],
 )
-def test_bytes_that_no_card_counted_prove_nothing(cards: dict[str, float], words: str) -> None:
+def test_bytes_that_no_card_counted_prove_nothing(cards, words):
     found = judge(nodes(cards))
     assert found.network == "" and found.fabric is None
     [said] = found.sentences
@@ -125,7 +117,7 @@ def test_bytes_that_no_card_counted_prove_nothing(cards: dict[str, float], words
     )
 
 
-def test_no_record_and_a_counter_that_went_backwards_prove_nothing() -> None:
+def test_no_record_and_a_counter_that_went_backwards_prove_nothing():
     assert judge([]).sentences == ("no rank recorded counters, so nothing shows what plain used.",)
     assert (
         judge(nodes({"eth1": 2.1 * GB}, problems=("it went backwards.",))).sentences
@@ -148,12 +140,10 @@ SAID = "nothing was forced and the site expects {}, but the MPI took {} carried 
         ({"lo": 2.1 * GB}, replace(INSIDE, expect="shm"), "lo", (SAID.format("shm", "lo (lo"),)),
     ],
 )
-def test_another_network_than_the_site_expects_is_a_contradiction(
-    cards: dict[str, float], fabric: Fabric, network: str, said: tuple[str, ...]
-) -> None:
+def test_another_network_than_the_site_expects_is_a_contradiction(cards, fabric, network, said):
     found = judge(nodes(cards), fabric)
     assert (found.network, found.sentences) == (network, said)
 
 
-def test_launches_that_took_different_networks_are_named_together() -> None:
+def test_launches_that_took_different_networks_are_named_together():
     assert traffic.name_networks(["slow", "", "fast", "slow"]) == "fast / slow"

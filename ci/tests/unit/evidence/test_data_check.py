@@ -2,8 +2,6 @@
 a flipped byte in a real run fails everything.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest
@@ -24,12 +22,12 @@ WRONG = (
 )
 
 
-def test_right_data_say_so() -> None:
+def test_right_data_say_so():
     assert data_check.judge(GOOD, 2) == ([], [])
     assert data_check.summarise(GOOD).endswith("84 exchanges, 2100 bytes over all ranks")
 
 
-def test_what_was_compared_of_memory_of_gpus() -> None:
+def test_what_was_compared_of_memory_of_gpus():
     gpus = Memory("device", "cuda")
     for chosen, words in (({}, "was not compared"), ({"validation": "on"}, "was compared")):
         timed = launches("p2p_osu", nodes=2, memory=gpus, stack=stack_of(gpu="cuda"), chosen=chosen)
@@ -37,7 +35,7 @@ def test_what_was_compared_of_memory_of_gpus() -> None:
 
 
 @pytest.mark.parametrize("cut", [False, True])
-def test_one_wrong_byte_contradicts_and_is_quoted_even_if_the_check_is_cut(cut: bool) -> None:
+def test_one_wrong_byte_contradicts_and_is_quoted_even_if_the_check_is_cut(cut):
     whole = GOOD.replace("1000 bytes, 0 wrong", "1000 bytes, 1 wrong")
     contradicted, missing = data_check.judge(WRONG + ("" if cut else whole), 2)
     assert len(missing) == cut
@@ -59,12 +57,12 @@ def test_one_wrong_byte_contradicts_and_is_quoted_even_if_the_check_is_cut(cut: 
         GOOD.replace("0 wrong", "0 wro"),
     ],
 )
-def test_a_check_that_is_not_whole_proves_nothing(text: str) -> None:
+def test_a_check_that_is_not_whole_proves_nothing(text):
     contradicted, missing = data_check.judge(text, 2)
     assert (contradicted, len(missing)) == ([], 1)
 
 
-def test_which_jobs_check_their_data() -> None:
+def test_which_jobs_check_their_data():
     able = replace(STACK, commands={"mpi4py.bench": ("/opt/python", "-m", "mpi4py.bench")})
     found = data_check.launch("p2p", able, 2)
     assert found and found.words(able) == ["/opt/python", str(data_check.PROGRAM)]

@@ -1,20 +1,15 @@
 """Every sentence of the evidence checks, on rank records made by hand; nothing is run here."""
 
-from __future__ import annotations
-
 import copy
 import json
-from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from reframe_tests.harness.evidence import checks, rank_records
-from reframe_tests.harness.evidence.rank_records import RankEvidence, parse_rank
+from reframe_tests.harness.evidence.rank_records import parse_rank
 from reframe_tests.harness.launchers import open_mpi, registry
 from refusals import refused_as
 from synthetic_evidence import DOCUMENT, ODD, STACK, make_rank, pair, resolved
@@ -22,7 +17,7 @@ from synthetic_evidence import DOCUMENT, ODD, STACK, make_rank, pair, resolved
 # ---- reading ----
 
 
-def test_reads_every_rank_by_number_and_nameless_ones_last(tmp_path: Path):
+def test_reads_every_rank_by_number_and_nameless_ones_last(tmp_path):
     for pid, number in ((7, None), (5, 1), (6, 0)):
         known = None if number is None else {"rank": number, "size": 2}
         document = {**DOCUMENT, "pid": pid, "world": known, "rank": None}
@@ -32,7 +27,7 @@ def test_reads_every_rank_by_number_and_nameless_ones_last(tmp_path: Path):
     assert read == [(0, 6), (1, 5), (None, 7)]
 
 
-def test_the_end_of_a_rank_stands_behind_its_begin(tmp_path: Path):
+def test_the_end_of_a_rank_stands_behind_its_begin(tmp_path):
     """And what a full disk cut damages no other rank's lines."""
     end = {
         name: DOCUMENT[name] for name in ("format", "host", "pid", "loaded_ns", "init", "finalize")
@@ -50,19 +45,19 @@ def test_the_end_of_a_rank_stands_behind_its_begin(tmp_path: Path):
         rank_records.read(tmp_path)
 
 
-def test_no_folder_is_no_evidence(tmp_path: Path):
+def test_no_folder_is_no_evidence(tmp_path):
     assert rank_records.read(tmp_path / "none") == []
 
 
 @given(st.integers(0, len(json.dumps(DOCUMENT)) - 1))
-def test_file_cut_short_is_an_error(length: int):
+def test_file_cut_short_is_an_error(length):
     with refused_as(
         "output-cut", match=r"^The evidence x\.json is truncated or damaged .*run the case again\.$"
     ):
         parse_rank(json.dumps(DOCUMENT)[:length], "x.json")
 
 
-def paths(value: Any, at: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
+def paths(value, at=()):
     return (
         [at, *(p for key in value for p in paths(value[key], (*at, key)))]
         if isinstance(value, dict)
@@ -85,7 +80,7 @@ FREE = {"environment", "interfaces", "ports", "release", "value", "source", "rec
     ],
 )
 @pytest.mark.parametrize("damage", ["missing", "replaced"])
-def test_damaged_part_is_an_error(path: tuple[str, ...], damage: str):
+def test_damaged_part_is_an_error(path, damage):
     document = copy.deepcopy(DOCUMENT)
     at = document
     for key in path[:-1]:
@@ -114,11 +109,11 @@ def test_thread_that_ended_while_looked_at_is_left_out():
 
 
 @given(st.frozensets(st.integers(0, 300)))
-def test_cpu_lists_round_trip(cpus: frozenset[int]):
+def test_cpu_lists_round_trip(cpus):
     assert rank_records.parse_cpus("" if not cpus else checks.format_cpus(cpus)) == cpus
 
 
-def sayings(sentences: Sequence[str], words: Sequence[str]) -> bool:
+def sayings(sentences, words):
     """Whether each sentence has its words, and there is no other."""
     return len(sentences) == len(words) and all(map(str.__contains__, sentences, words))
 
@@ -129,7 +124,7 @@ KILLED = {**DOCUMENT, "finalized": False, "world": {"rank": 1, "size": 2}}
 del KILLED["finalize"]
 
 
-def world(size: int, *hosts: str) -> list[RankEvidence]:
+def world(size, *hosts):
     return [make_rank(n, host, world={"rank": n, "size": size}) for n, host in enumerate(hosts)]
 
 
@@ -155,9 +150,7 @@ def world(size: int, *hosts: str) -> list[RankEvidence]:
         ),
     ],
 )
-def test_every_rank_must_have_been_there(
-    ranks: list[RankEvidence], nodes: int, ppn: int, said: list[str]
-):
+def test_every_rank_must_have_been_there(ranks, nodes, ppn, said):
     assert sayings(checks.check_presence(ranks, nodes, ppn), said)
 
 
@@ -186,7 +179,7 @@ def test_why_mpi_was_not_asked_is_a_note():
         ({}, {"pid": 100, "init__monotonic_ns": 1_000_000_001}, ""),
     ],
 )
-def test_evidence_is_of_one_launch(changes: dict[str, Any], other: dict[str, Any], wanted: str):
+def test_evidence_is_of_one_launch(changes, other, wanted):
     ranks = pair(**{"node__boot_id": "a", **changes})
     others = {"pair, repeat 1": [make_rank(0, **{"pid": 7, **other})]}
     sentences = checks.check_launch(ranks, "k.1", "a", (0.5, 3.5), others)
@@ -209,9 +202,7 @@ def test_a_log_of_another_job_proves_no_launch():
         (-1, "libmpi_abi.so.1", "", 1),  # its library under the other name
     ],
 )
-def test_a_stack_of_the_forums_abi_ran_its_own_libmpi_abi(
-    abi: int, name: str, mapped: str, faults: int
-):
+def test_a_stack_of_the_forums_abi_ran_its_own_libmpi_abi(abi, name, mapped, faults):
     stack = replace(STACK, abi="forum", library="/opt/ompi/lib/libmpi_abi.so.1")
     path = f"/opt/ompi/lib/{name}"
     library = {**DOCUMENT["library"], "path": path, "abi": abi, "mapped": [path, mapped]}
@@ -239,9 +230,7 @@ def test_a_stack_of_the_forums_abi_ran_its_own_libmpi_abi(
         ),
     ],
 )
-def test_ranks_ran_the_library_asked_for_and_no_other(
-    version: str | None, path: str | None, mapped: list[str], said: list[str]
-):
+def test_ranks_ran_the_library_asked_for_and_no_other(version, path, mapped, said):
     library = {"version": version, "path": path, "size_bytes": 2000, "mapped": mapped}
     assert sayings(checks.check_library(pair(library=library), STACK), said)
 
@@ -256,9 +245,7 @@ def test_ranks_ran_the_library_asked_for_and_no_other(
         ("4.1.2", "MPICH, of no version", False),
     ],
 )
-def test_the_version_a_stack_claims_is_the_one_the_library_tells(
-    claimed: str, banner: str, good: bool
-):
+def test_the_version_a_stack_claims_is_the_one_the_library_tells(claimed, banner, good):
     """A metadata file edited by hand may claim anything, and a number is stored under it."""
     stack = replace(STACK, mpi_version=claimed, library_version_pattern=".")
     assert (checks.check_library(pair(library__version=banner), stack) == []) == good
@@ -267,14 +254,14 @@ def test_the_version_a_stack_claims_is_the_one_the_library_tells(
 # ---- placement ----
 
 
-def masked(*masks: str, **changes: Any) -> list[RankEvidence]:
+def masked(*masks, **changes):
     return [
         make_rank(n, init__cpus=mask, finalize__cpus=mask, **changes)
         for n, mask in enumerate(masks)
     ]
 
 
-def left(**load: str | None) -> list[RankEvidence]:
+def left(**load):
     """One rank on core 0, and what cgroup and launcher left it."""
     return [make_rank(0, load={**DOCUMENT["load"], **load})]
 
@@ -308,9 +295,7 @@ def left(**load: str | None) -> list[RankEvidence]:
         ([make_rank(0, finalize__cpus="0-3")], "bunch", [[0]], ["was moved during the run"]),
     ],
 )
-def test_where_the_kernel_let_ranks_run(
-    ranks: list[RankEvidence], policy: str, cores: list[list[int]] | None, said: list[str]
-):
+def test_where_the_kernel_let_ranks_run(ranks, policy, cores, said):
     assert sayings(checks.check_placement(ranks, policy, cores), said)
 
 
@@ -322,8 +307,8 @@ def test_placement_goes_by_rank_order_within_each_node():
 
 
 @given(st.lists(st.frozensets(st.integers(0, 4), min_size=1), min_size=1, max_size=6))
-def test_sharing_is_found_exactly_when_no_seating_exists(masks: list[frozenset[int]]):
-    def seatable(left: Sequence[frozenset[int]], taken: frozenset[int] = frozenset()) -> bool:
+def test_sharing_is_found_exactly_when_no_seating_exists(masks):
+    def seatable(left, taken=frozenset()):
         return not left or any(seatable(left[1:], taken | {core}) for core in left[0] - taken)
 
     blank = make_rank(0)
@@ -382,7 +367,7 @@ def test_what_else_was_preloaded_is_noted():
         ("/tmp/libclock.so", False),
     ],
 )
-def test_whoever_else_says_the_time_is_named(path: str, known: bool) -> None:
+def test_whoever_else_says_the_time_is_named(path, known):
     ranks = pair(library={**DOCUMENT["library"], "clocks": {"clock_gettime": path}})
     said = f"ranks 0 and 1 on c1 took the time from clock_gettime of {path}, which"
     assert sayings(checks.check_library(ranks, STACK), [] if known else [said])
@@ -391,7 +376,7 @@ def test_whoever_else_says_the_time_is_named(path: str, known: bool) -> None:
 # ---- clocks of the nodes, as the ranks saw them ----
 
 
-def clocked(number: int, at_init_s: float = 0, at_end_s: float = 0) -> RankEvidence:
+def clocked(number, at_init_s=0, at_end_s=0):
     begun, ended = (1_795_000_000 + at_init_s, 1_795_000_002 + at_end_s)
     times = {"init__realtime_ns": int(begun * 1e9), "finalize__realtime_ns": int(ended * 1e9)}
     return make_rank(number, f"c{number + 1}", **times)
@@ -410,7 +395,7 @@ def clocked(number: int, at_init_s: float = 0, at_end_s: float = 0) -> RankEvide
         ([clocked(0), clocked(1, 0, -3600)], ["the clock of c2 jumped by -3600 s during the run"]),
     ],
 )
-def test_clocks_that_disagree_or_jump_are_named(ranks: list[RankEvidence], said: list[str]) -> None:
+def test_clocks_that_disagree_or_jump_are_named(ranks, said):
     assert sayings(checks.check_clocks(ranks), said)
 
 
@@ -443,16 +428,14 @@ BOUND = {"SLURM_CPU_BIND": "cores"}
         ({"X": "x" * 5001}, {"X": "x" * 5000}, {}, ["... (5001 characters)."]),
     ],
 )
-def test_each_rank_must_have_had_what_was_set(
-    had: dict[str, str], asked: dict[str, str], by_launcher: dict[str, str], said: list[str]
-) -> None:
+def test_each_rank_must_have_had_what_was_set(had, asked, by_launcher, said):
     assert sayings(checks.check_settings(pair(environment=had), asked, by_launcher), said)
 
 
 # ---- what a condition asks for ----
 
 
-def test_all_that_is_set_is_asked_of_the_ranks() -> None:
+def test_all_that_is_set_is_asked_of_the_ranks():
     where = resolved(replace(STACK, env_vars={"STACKS_OWN": "1"}))
     asked = where.asked_env
     assert {
@@ -468,9 +451,7 @@ def test_all_that_is_set_is_asked_of_the_ranks() -> None:
 
 
 @pytest.mark.parametrize(("family", "version"), [("prrte", "5.0.11"), ("orterun", "4.1.4")])
-def test_mpirun_of_open_mpi_is_reported_to_take_all_variables_along(
-    family: str, version: str
-) -> None:
+def test_mpirun_of_open_mpi_is_reported_to_take_all_variables_along(family, version):
     where = resolved(
         replace(STACK, launcher_family=family, mpi_version=version, env_vars={"STACKS_OWN": "1"}),
         nodes=2,
@@ -483,7 +464,7 @@ def test_mpirun_of_open_mpi_is_reported_to_take_all_variables_along(
     )
 
 
-def test_mpirun_rsh_without_export_names_all_variables() -> None:
+def test_mpirun_rsh_without_export_names_all_variables():
     old = replace(
         STACK,
         mpi="mvapich2",

@@ -1,15 +1,10 @@
 """Which network carried the bytes: every sentence and note, on rank records made by hand."""
 
-from __future__ import annotations
-
 import dataclasses
-from collections.abc import Sequence
-from typing import Any
 
 import pytest
 
 from reframe_tests.harness.evidence import traffic
-from reframe_tests.harness.evidence.rank_records import RankEvidence
 from reframe_tests.harness.machine.fabric import Fabric, Rail
 from reframe_tests.harness.printable import format_bytes
 from synthetic_evidence import INTERFACE, exchange, make_rank, pair
@@ -20,7 +15,6 @@ KB = 1_000
 LO = Fabric("lo", "tcp", "node", (Rail("lo"),))
 SHM = Fabric("shm", "shm", "node")
 ETH1G = Fabric("eth1g", "tcp", "cluster", (Rail("eth1", 1.0),))
-BOND = Fabric("bond", "tcp", "cluster", (Rail("bond0", 2.0),))
 IPOIB = Fabric("ipoib", "tcp", "cluster", (Rail("ib0", 100.0),))
 EDR = Fabric("edr", "ucx", "cluster", (Rail("mlx5_0", 100.0),))
 OPA = Fabric("opa100", "psm2", "cluster", (Rail("hfi1_0", 100.0), Rail("hfi1_1", 100.0)))
@@ -29,11 +23,11 @@ HOME = "127.0.0.1"
 HIDDEN = {"pairs": [], "uncounted": 1, "complete": True}
 
 
-def sentences(ranks: Sequence[RankEvidence], fabric: Fabric, expected: float) -> list[str]:
+def sentences(ranks, fabric, expected):
     return traffic.check_traffic(ranks, fabric, expected).sentences
 
 
-def notes(ranks: Sequence[RankEvidence], fabric: Fabric, expected: float) -> list[str]:
+def notes(ranks, fabric, expected):
     finding = traffic.check_traffic(ranks, fabric, expected)
     assert finding.sentences == []
     return finding.notes
@@ -44,10 +38,10 @@ OWN = (("10.0.0.1", "10.0.0.2", 10 * GB),)
 
 
 def on_two_nodes(
-    first: dict[str, float],
-    second: dict[str, float],
-    own: Sequence[tuple[str, str, float]] | None = None,
-) -> list[RankEvidence]:
+    first,
+    second,
+    own=None,
+):
     """A rank on each; what those of c2 sent is not known."""
     return [exchange(first, own)[0], exchange(second, host="c2")[1]]
 
@@ -74,7 +68,7 @@ def on_two_nodes(
         ),
     ],
 )
-def test_what_proves_the_fabric(ranks: list[RankEvidence], fabric: Fabric, expected: float) -> None:
+def test_what_proves_the_fabric(ranks, fabric, expected):
     assert notes(ranks, fabric, expected) == []
 
 
@@ -165,9 +159,7 @@ def test_what_proves_the_fabric(ranks: list[RankEvidence], fabric: Fabric, expec
         ),
     ],
 )
-def test_what_contradicts_the_fabric(
-    ranks: list[RankEvidence], fabric: Fabric, expected: float, sentence: str
-) -> None:
+def test_what_contradicts_the_fabric(ranks, fabric, expected, sentence):
     [said] = sentences(ranks, fabric, expected)
     assert sentence in said
 
@@ -192,7 +184,7 @@ def test_what_contradicts_the_fabric(
         ),
     ],
 )
-def test_what_is_noted(ranks: list[RankEvidence], fabric: Fabric, note: str) -> None:
+def test_what_is_noted(ranks, fabric, note):
     assert notes(ranks, fabric, 10 * GB if fabric is ETH1G else 2 * GB) == [note]
 
 
@@ -231,7 +223,7 @@ BONDED = {
         ("eth3", 2 * GB, "bond0 carried 10 GB of 12 GB"),
     ],
 )
-def test_members_of_a_bond_are_the_bond(rail: str, beside: int, other: str) -> None:
+def test_members_of_a_bond_are_the_bond(rail, beside, other):
     sent = {"bond0": 10 * GB, "eth1": 5 * GB, "eth2": 5 * GB, "eth3": beside}
     ranks = exchange(sent, None if beside else OWN, node__interfaces=BONDED)
     found = traffic.check_traffic(ranks, Fabric("asked", "tcp", "cluster", (Rail(rail),)), 10 * GB)
@@ -241,7 +233,7 @@ def test_members_of_a_bond_are_the_bond(rail: str, beside: int, other: str) -> N
     )
 
 
-def on_one_port(link_layer: str = "InfiniBand") -> dict[str, Any]:
+def on_one_port(link_layer="InfiniBand"):
     """A node whose IP over InfiniBand goes over the port of its adapter."""
     slot = "0000:3b:00.0"
     port = {"state": "4: ACTIVE", "rate": "100", "link_layer": link_layer, "slot": slot}
@@ -261,9 +253,7 @@ def on_one_port(link_layer: str = "InfiniBand") -> dict[str, Any]:
         (dataclasses.replace(EDR, tcp_interfaces=("ib0",)), "InfiniBand", ""),
     ],
 )
-def test_ip_over_infiniband_is_counted_by_its_port_too(
-    fabric: Fabric, link_layer: str, other: str
-) -> None:
+def test_ip_over_infiniband_is_counted_by_its_port_too(fabric, link_layer, other):
     own = (("10.1.0.1", "10.1.0.2", 10 * GB),)
     ranks = exchange({"ib0": 10 * GB, "mlx5_0/1": 10 * GB}, own, **on_one_port(link_layer))
     said = sentences(ranks, fabric, 10 * GB)
@@ -272,7 +262,7 @@ def test_ip_over_infiniband_is_counted_by_its_port_too(
 
 
 @pytest.mark.parametrize("header", [-1, 0, 1])
-def test_ip_over_infiniband_is_one_wire_whichever_counted_more(header: int) -> None:
+def test_ip_over_infiniband_is_one_wire_whichever_counted_more(header):
     nodes = traffic.node_traffic(
         exchange({"ib0": GB, "mlx5_0/1": GB + header}, (), **on_one_port())
     )
@@ -332,7 +322,7 @@ def test_nobody_left_counters():
 @pytest.mark.parametrize(
     ("count", "text"), [(999, "999 B"), (1_200, "1.2 kB"), (9_960 * MB, "10 GB"), (4e15, "4000 TB")]
 )
-def test_bytes_are_rounded_for_reading(count: float, text: str):
+def test_bytes_are_rounded_for_reading(count, text):
     assert format_bytes(count) == text
 
 
@@ -359,15 +349,13 @@ def test_bytes_sent_before_the_run_do_not_count():
         ((2, 1), (1, 0), False),
     ],
 )
-def test_what_a_closed_connection_carried_is_known_from_the_other_end(
-    here: tuple[int, int], there: tuple[int, int], known: bool
-):
+def test_what_a_closed_connection_carried_is_known_from_the_other_end(here, there, known):
     """Unless that end lost one as well; then what eth2 carried may be the ranks' own.
 
     :param here: connections of the sender at MPI_Init and MPI_Finalize; ``there``: the receiver's.
     """
 
-    def tcp(ends: Sequence[str], count: int, size: int) -> dict[str, Any]:
+    def tcp(ends, count, size):
         row = {"local": ends[0], "peer": ends[1], "count": count}
         row |= {"sent_bytes": size, "received_bytes": size}
         return {"pairs": [row] * bool(count), "uncounted": 0, "complete": True}
@@ -398,7 +386,7 @@ def test_what_a_closed_connection_carried_is_known_from_the_other_end(
 
 
 @pytest.mark.parametrize("direction", ["rx_bytes", "tx_bytes"])
-def test_counter_gone_backwards(direction: str):
+def test_counter_gone_backwards(direction):
     row = {"rx_bytes": 9, "tx_bytes": 9}
     before, after = {"eth1": row}, {"eth1": {**row, direction: 5}}
     (said,) = sentences(pair(init__interfaces=before, finalize__interfaces=after), SHM, 0)
@@ -417,9 +405,7 @@ def test_interface_vanished():
     ("carried", "both", "proven"),
     [(8.3, False, True), (8.2, False, False), (7.1, True, True), (6.9, True, False)],
 )
-def test_counters_may_lag_behind_sockets_by_a_second_of_each_node(
-    carried: float, both: bool, proven: bool
-):
+def test_counters_may_lag_behind_sockets_by_a_second_of_each_node(carried, both, proven):
     """10 Gbit/s are 1.25 GB a second, on two nodes 2.5 GB."""
     ten = Fabric("eth10g", "tcp", "cluster", (Rail("eth1", 10.0),))
     ranks = exchange({"eth1": carried * GB}, OWN)

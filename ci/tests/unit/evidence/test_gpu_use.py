@@ -1,15 +1,11 @@
 """Every sentence on the GPUs of ranks, on rank records made by hand."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
 from reframe_tests.harness.evidence import rank_records
 from reframe_tests.harness.evidence.gpu_use import GpuFinding, check_gpus, rows_of
-from reframe_tests.harness.evidence.rank_records import RankEvidence
 from reframe_tests.harness.machine.fabric import Fabric, Rail
 from reframe_tests.harness.machine.gpu import Gpu, Memory
 from synthetic_evidence import make_rank
@@ -35,7 +31,7 @@ NUMA = {"0000:03:00.0": 0, "mlx5_0": 0}
 DRIVER = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue Mar  5 22:23:56 UTC 2024"
 
 
-def row_of(name: str) -> dict[str, Any]:
+def row_of(name):
     return {"path": PATHS[name], "numa_node": NUMA.get(name, 1)}
 
 
@@ -56,13 +52,13 @@ NODE = {
 
 
 def made(
-    number: int,
-    *bus_ids: str,
-    name: str = A100,
-    uuid: str = "",
-    node: dict[str, Any] | None = None,
-    **more: Any,
-) -> Any:
+    number,
+    *bus_ids,
+    name=A100,
+    uuid="",
+    node=None,
+    **more,
+):
     gpus = [
         {"bus_id": bus, "current": at == 0, "name": name, "uuid": uuid}
         for at, bus in enumerate(bus_ids)
@@ -83,22 +79,22 @@ GOOD = [made(0, "0000:03:00.0"), made(1, "00000000:41:00.0")]
 
 
 def check(
-    *ranks: RankEvidence,
-    fabric: Fabric = FABRIC,
-    pinning: str = "gpu_local",
-    platform: str = "cuda",
-) -> GpuFinding:
+    *ranks,
+    fabric=FABRIC,
+    pinning="gpu_local",
+    platform="cuda",
+):
     return check_gpus(ranks or GOOD, fabric, pinning, platform)
 
 
-def test_a_rank_that_ended_before_it_was_asked_is_not_said_to_have_used_none() -> None:
+def test_a_rank_that_ended_before_it_was_asked_is_not_said_to_have_used_none():
     ended = [replace(rank, finalize=None) for rank in GOOD]
     assert check(*ended).sentences == []
     [said] = check(made(0), ended[1]).sentences
     assert said.startswith("asked for CUDA memory (device), but rank 0 on c1 used no GPU: ")
 
 
-def test_each_rank_on_its_own_gpu_is_proven_and_named() -> None:
+def test_each_rank_on_its_own_gpu_is_proven_and_named():
     assert check().sentences == []
     assert check().notes == [
         f"GPUs of the ranks on c1: 0 on 0000:03:00.0 ({A100}), 1 on 0000:41:00.0 ({A100})",
@@ -120,7 +116,7 @@ def test_each_rank_on_its_own_gpu_is_proven_and_named() -> None:
     assert rows_of([make_rank(0)]) == [{}], "sessions of host memory stay as they were"
 
 
-def test_no_gpu_at_all() -> None:
+def test_no_gpu_at_all():
     assert check(make_rank(0), made(1)).sentences == [
         "asked for CUDA memory (device), but rank 0 on c1 used no GPU: it loaded no GPU library.",
         "asked for CUDA memory (device), but rank 1 on c1 used no GPU: /lib/libcuda.so.550 had "
@@ -128,14 +124,14 @@ def test_no_gpu_at_all() -> None:
     ]
 
 
-def test_an_output_of_another_platform() -> None:
+def test_an_output_of_another_platform():
     assert check(platform="").sentences == [], "not every output says it"
     assert check(platform="openacc").sentences == [
         "asked for CUDA memory (device), but the output is for memory of openacc."
     ]
 
 
-def test_two_ranks_on_one_gpu() -> None:
+def test_two_ranks_on_one_gpu():
     both = check(made(0, "0000:03:00.0"), made(1, "0000:03:00.0")).sentences
     assert both == [
         "rank 1 on c1 used GPU 0000:03:00.0, but the site's GPU 1 is 0000:41:00.0.",
@@ -156,7 +152,7 @@ def test_two_ranks_on_one_gpu() -> None:
     )
 
 
-def test_another_gpu_than_the_sites() -> None:
+def test_another_gpu_than_the_sites():
     swapped = [made(0, "0000:41:00.0"), made(1, "0000:03:00.0")]
     assert check(*swapped, pinning="none").sentences == [
         "rank 0 on c1 used GPU 0000:41:00.0, but the site's GPU 0 is 0000:03:00.0.",
@@ -166,7 +162,7 @@ def test_another_gpu_than_the_sites() -> None:
     assert all(said.startswith("asked for gpu_local") for said in numbered) and numbered
 
 
-def test_instances_of_one_gpu() -> None:
+def test_instances_of_one_gpu():
     name = f"{A100} MIG 1g.5gb"
     ranks = [made(number, "0000:03:00.0", name=name, uuid=f"{number:032x}") for number in (0, 1)]
     sentences = check(*ranks).sentences
@@ -181,7 +177,7 @@ def test_instances_of_one_gpu() -> None:
     )
 
 
-def test_the_kernels_numa_node_of_a_gpu_is_the_sites() -> None:
+def test_the_kernels_numa_node_of_a_gpu_is_the_sites():
     wrong = replace(FABRIC, gpus=(replace(SITE[0], numa_node=1), SITE[1]))
     (sentence,) = check(fabric=wrong).sentences
     assert sentence.startswith(
@@ -193,7 +189,7 @@ def test_the_kernels_numa_node_of_a_gpu_is_the_sites() -> None:
     )
 
 
-def test_under_gpu_local_a_rank_is_where_its_gpu_is() -> None:
+def test_under_gpu_local_a_rank_is_where_its_gpu_is():
     away = replace(GOOD[0], init=replace(GOOD[0].init, numa_node=1))
     assert check(away, GOOD[1]).sentences == [
         "asked for gpu_local, but rank 0 on c1 was on cores 0 of NUMA node 1 and its GPU is on 0."
@@ -214,19 +210,19 @@ def test_under_gpu_local_a_rank_is_where_its_gpu_is() -> None:
     ],
     ids=["another", "nearest", "bond"],
 )
-def test_the_sites_nic_of_a_gpu_is_its_nearest(nic: str, words: str) -> None:
+def test_the_sites_nic_of_a_gpu_is_its_nearest(nic, words):
     sentences = check(fabric=replace(FABRIC, gpus=(replace(SITE[0], nic=nic), SITE[1]))).sentences
     assert [sentence.startswith(words) for sentence in sentences] == ([True] if words else [])
 
 
-def test_an_adapter_that_is_no_rail_of_the_fabric_is_not_asked_of() -> None:
+def test_an_adapter_that_is_no_rail_of_the_fabric_is_not_asked_of():
     rails = (*FABRIC.rails, Rail("mlx5_7"))
     assert check().sentences == [], "mlx5_7 shares a root port with GPU 1 and is no rail"
     (sentence,) = check(fabric=replace(FABRIC, rails=rails)).sentences
     assert "mlx5_7 shares a root port with it, mlx5_1 a NUMA node" in sentence
 
 
-def test_a_gpu_in_a_case_of_host_memory_is_a_note() -> None:
+def test_a_gpu_in_a_case_of_host_memory_is_a_note():
     host = Fabric("ib", "ucx", "cluster", FABRIC.rails)
     assert check(fabric=host) == GpuFinding(
         [], ["ranks 0 and 1 on c1 also used a GPU, although host memory was measured"]
@@ -234,14 +230,14 @@ def test_a_gpu_in_a_case_of_host_memory_is_a_note() -> None:
     assert check(make_rank(0), make_rank(1), fabric=host) == GpuFinding()
 
 
-def test_a_context_on_a_further_gpu_is_noted() -> None:
+def test_a_context_on_a_further_gpu_is_noted():
     assert (
         "rank 0 on c1 also had contexts on other GPUs"
         in check(made(0, "0000:03:00.0", "0000:41:00.0"), GOOD[1]).notes
     )
 
 
-def test_drivers_spell_one_address_in_several_ways_and_what_is_none_is_damage() -> None:
+def test_drivers_spell_one_address_in_several_ways_and_what_is_none_is_damage():
     assert rank_records.spell_bus_id("3b:00") == rank_records.spell_bus_id("00000000:3B:00.0")
     with pytest.raises(rank_records.EvidenceError, match=r"'GPU 0' is not a PCI address"):
         made(0, "GPU 0")

@@ -2,14 +2,9 @@
 must be said of, on rank records made by hand.
 """
 
-from __future__ import annotations
-
-from typing import Any
-
 import pytest
 
 from reframe_tests.harness.evidence import link_state
-from reframe_tests.harness.evidence.rank_records import RankEvidence
 from reframe_tests.harness.machine.fabric import Fabric, Rail
 from synthetic_evidence import INTERFACE, make_rank
 
@@ -27,17 +22,17 @@ TIDY = {"rx_bytes": 0, "tx_bytes": 0, "rx_errors": 0, "rx_dropped": 5, "tx_dropp
 
 
 def node(
-    number: int = 0,
-    link: dict[str, Any] | None = None,
-    end: dict[str, Any] | None = None,
-    **changes: Any,
-) -> RankEvidence:
+    number=0,
+    link=None,
+    end=None,
+    **changes,
+):
     """The one rank of node c1 or c2 on a card of 1 Gbit/s, its link at
     the start and what was otherwise at the end.
     """
     start = {**GOOD, **(link or {})}
     start = {key: value for key, value in start.items() if value is not None}
-    settings: dict[str, Any] = {
+    settings = {
         "init__links": {"eth1": start},
         "finalize__links": {"eth1": {**start, **(end or {})}},
         "node": {"driver of eth1": "igb 5.6", "interfaces": {"eth1": CARD}, "ports": {}},
@@ -47,17 +42,17 @@ def node(
     return make_rank(number, f"c{number + 1}", **{**settings, **changes})
 
 
-def sentences(*ranks: RankEvidence, fabric: Fabric = ETH1G) -> list[str]:
+def sentences(*ranks, fabric=ETH1G):
     return link_state.check_links(ranks, fabric).sentences
 
 
-def notes_of(*ranks: RankEvidence, fabric: Fabric = ETH1G) -> list[str]:
+def notes_of(*ranks, fabric=ETH1G):
     finding = link_state.check_links(ranks, fabric)
     assert finding.sentences == []
     return link_state.error_notes({"launch": "pair", "repeat": 2, **row} for row in finding.errors)
 
 
-def test_a_link_that_is_well_says_nothing() -> None:
+def test_a_link_that_is_well_says_nothing():
     finding = link_state.check_links([node(0), node(1)], ETH1G)
     assert (finding.sentences, finding.notes, finding.errors) == ([], [], [])
     assert (
@@ -73,7 +68,7 @@ def test_a_link_that_is_well_says_nothing() -> None:
         ("02:42:ac:11:00:02", None),
     ],
 )
-def test_the_guid_of_a_port_is_the_end_of_its_address(address: str, guid: str | None) -> None:
+def test_the_guid_of_a_port_is_the_end_of_its_address(address, guid):
     (row,) = link_state.settings_of(
         link_state.check_links([node(link={"address": address})], ETH1G).states
     )
@@ -100,11 +95,11 @@ def test_the_guid_of_a_port_is_the_end_of_its_address(address: str, guid: str | 
         ({"state": "down"}, "the link of eth1 on c2 is not up (state down); check cable and port."),
     ],
 )
-def test_a_link_that_is_not_as_described(link: dict[str, Any], sentence: str) -> None:
+def test_a_link_that_is_not_as_described(link, sentence):
     assert sentence in sentences(node(0), node(1, link))
 
 
-def test_nodes_whose_links_are_not_alike() -> None:
+def test_nodes_whose_links_are_not_alike():
     found = sentences(node(0), node(1, {"speed_mbit_per_s": 100}), fabric=UNDESCRIBED)
     assert found == ["the nodes' links differ: speed in Mbit/s of eth1 is 100 on c2; 1000 on c1."]
 
@@ -113,14 +108,14 @@ def test_nodes_whose_links_are_not_alike() -> None:
     ("link", "words"),
     [(dict.fromkeys(GOOD), "state, MTU, rate"), ({"speed_mbit_per_s": -1}, "rate")],
 )
-def test_what_a_link_does_not_show_is_noted(link: dict[str, Any], words: str) -> None:
+def test_what_a_link_does_not_show_is_noted(link, words):
     finding = link_state.check_links([node(0), node(1, link)], ETH1G)
     wanted = [f"{words} of eth1 on c2 could not be read, so it was not compared"] if words else []
     assert finding.notes == wanted
     assert [sentence for sentence in finding.sentences if "differ" not in sentence] == []
 
 
-def test_a_rail_whose_state_cannot_be_read_is_not_known_to_be_up() -> None:
+def test_a_rail_whose_state_cannot_be_read_is_not_known_to_be_up():
     wanted = (
         "the state of eth1 on c2 could not be read, so it may be down; check its "
         "operstate (ports/*/state) in /sys/"
@@ -137,9 +132,7 @@ def test_a_rail_whose_state_cannot_be_read_is_not_known_to_be_up() -> None:
         ("efa_0", "Unspecified", False),
     ],
 )
-def test_the_rate_of_an_rdma_port_that_is_no_single_link(
-    device: str, layer: str, known: bool
-) -> None:
+def test_the_rate_of_an_rdma_port_that_is_no_single_link(device, layer, known):
     name = f"{device}/1"
     links = {name: {"state": "4: ACTIVE", "rate": "100 Gb/sec (4X EDR)"}}
     port = {
@@ -157,7 +150,7 @@ def test_the_rate_of_an_rdma_port_that_is_no_single_link(
     )
 
 
-def test_a_link_that_changed_during_the_run() -> None:
+def test_a_link_that_changed_during_the_run():
     assert sentences(node(0, end={"mtu_bytes": 9000, "pcie_speed": "2.5 GT/s PCIe"})) == [
         "the link of eth1 on c1 changed during the run: MTU 1500 to 9000."
     ]
@@ -172,7 +165,7 @@ def test_a_link_that_changed_during_the_run() -> None:
     )
 
 
-def test_a_member_of_a_bond_that_fails_is_the_bonds_sentence() -> None:
+def test_a_member_of_a_bond_that_fails_is_the_bonds_sentence():
     bond = Fabric("bond", "tcp", "cluster", (Rail("bond0", 2.0),))
     about = {"interfaces": {"bond0": {**INTERFACE, "lower": ["eth1"]}, "eth1": CARD}, "ports": {}}
     links = {"bond0": {"mtu_bytes": 1500, "state": "up"}, "eth1": GOOD}
@@ -185,7 +178,7 @@ def test_a_member_of_a_bond_that_fails_is_the_bonds_sentence() -> None:
     assert sentence.startswith("the link of eth1 on c1 was interrupted")
 
 
-def test_new_errors_are_noted_with_launch_and_number() -> None:
+def test_new_errors_are_noted_with_launch_and_number():
     assert notes_of(
         node(0, finalize__interfaces={"eth1": {**TIDY, "rx_errors": 3, "tx_dropped": 1}})
     ) == [
@@ -195,9 +188,7 @@ def test_new_errors_are_noted_with_launch_and_number() -> None:
 
 
 @pytest.mark.parametrize(("dropped", "noted"), [(7, False), (8, True)])
-def test_packets_nobody_listens_to_are_dropped_on_healthy_links_too(
-    dropped: int, noted: bool
-) -> None:
+def test_packets_nobody_listens_to_are_dropped_on_healthy_links_too(dropped, noted):
     """One a second is common; the run takes 2 s and began with 5."""
     rank = node(0, finalize__interfaces={"eth1": {**TIDY, "rx_dropped": dropped}})
     assert bool(notes_of(rank)) == noted
@@ -215,7 +206,7 @@ def test_packets_nobody_listens_to_are_dropped_on_healthy_links_too(
         (0, 0, 250, ["TCP of the whole node on c1: RetransSegs +250"]),
     ],
 )
-def test_what_tcp_sent_again(out: int, again: int, whole: int, noted: list[str]) -> None:
+def test_what_tcp_sent_again(out, again, whole, noted):
     row = {"local": "10.0.0.1", "peer": "10.0.0.2", "count": 1}
     row |= {"sent_bytes": out, "received_bytes": 0, "out_bytes": out, "again_bytes": again}
     row |= {"segments_out": 7 * 10**5, "segments_in": 3 * 10**5}
@@ -276,9 +267,7 @@ VIRTUAL = {"driver of eth1": "virtio_net 1.0.0", "interfaces": {"eth1": CARD}, "
         (Fabric("lo", "tcp", "node", (Rail("lo"),)), [node()], []),
     ],
 )
-def test_what_must_not_be_said_of_a_link(
-    fabric: Fabric, ranks: list[RankEvidence], notes: list[str]
-) -> None:
+def test_what_must_not_be_said_of_a_link(fabric, ranks, notes):
     finding = link_state.check_links(ranks, fabric)
     assert (finding.sentences, finding.notes) == ([], notes)
     assert bool(finding.states) == (fabric.scope == "cluster")

@@ -2,15 +2,11 @@
 be one, on rank records made by hand.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
 from reframe_tests.harness.evidence import traffic
-from reframe_tests.harness.evidence.rank_records import RankEvidence
 from reframe_tests.harness.machine.fabric import Fabric, Rail
 from synthetic_evidence import INTERFACE, make_rank
 
@@ -29,7 +25,7 @@ OLD = {"local": "10.0.0.1", "peer": "10.0.0.9", "count": 1}
 OLD |= {"sent_bytes": 1, "received_bytes": 1}
 
 
-def connection(number: int, out: float, received: float, again: float = 0) -> dict[str, Any]:
+def connection(number, out, received, again=0):
     """A connection of a node to the other one as the kernel tells it, full
     packets out and one acknowledgement for two packets in.
     """
@@ -49,25 +45,23 @@ def connection(number: int, out: float, received: float, again: float = 0) -> di
     }
 
 
-def sockets(*pairs: dict[str, Any]) -> dict[str, Any]:
+def sockets(*pairs):
     return {"pairs": list(pairs), "uncounted": 0, "complete": True}
 
 
-def wire(out: float, received: float, again: float = 0) -> float:
+def wire(out, received, again=0):
     """What an interface counts for a connection: IPv4, time stamps, Ethernet."""
     row = connection(0, out, received, again)
     return float(row["out_bytes"] + row["segments_out"] * 66)
 
 
-def node(
-    number: int, sent: float, received: float, *pairs: dict[str, Any], **changes: Any
-) -> RankEvidence:
+def node(number, sent, received, *pairs, **changes):
     """The one rank of node c1 or c2, and what eth1 carried there around its run of 2 s."""
     name = changes.pop("name", "eth1")
     zero = {"rx_bytes": 0, "tx_bytes": 0}
     counted = {"rx_bytes": int(received), "tx_bytes": int(sent)}
     where = "ports" if "/" in name else "interfaces"
-    settings: dict[str, Any] = {
+    settings = {
         "init__interfaces": {"eth1": zero},
         "finalize__interfaces": {"eth1": zero},
         f"init__{where}": {name: zero},
@@ -78,9 +72,7 @@ def node(
     return make_rank(number, f"c{number + 1}", **{**settings, **changes})
 
 
-def job(
-    extra_sent: float = 0, extra_received: float = 0, *, known_at: str = "12", **changes: Any
-) -> list[RankEvidence]:
+def job(extra_sent=0, extra_received=0, *, known_at="12", **changes):
     """Two nodes that sent each other 100 MB, and c1's link that carried something else too.
 
     :param known_at: nodes whose connection is still open at the end.
@@ -96,13 +88,11 @@ def job(
     ]
 
 
-def sentences(
-    ranks: list[RankEvidence], fabric: Fabric = ETH1G, *, balanced: bool = True
-) -> list[str]:
+def sentences(ranks, fabric=ETH1G, *, balanced=True):
     return traffic.check_use(ranks, fabric, balanced=balanced).sentences
 
 
-def test_the_ranks_own_bytes_are_nobody_elses() -> None:
+def test_the_ranks_own_bytes_are_nobody_elses():
     finding = traffic.check_use(job(), ETH1G, balanced=True)
     assert finding.sentences == []
     for use in finding.nodes:
@@ -111,7 +101,7 @@ def test_the_ranks_own_bytes_are_nobody_elses() -> None:
 
 
 @pytest.mark.parametrize("way", ["sent", "received"])
-def test_a_neighbour_is_reported_with_what_he_took(way: str) -> None:
+def test_a_neighbour_is_reported_with_what_he_took(way):
     (sentence,) = sentences(job(**{f"extra_{way}": 60 * MB}))
     assert f"eth1 of c1 {way} 55 MB more than the 112 MB its ranks could have " in sentence
     assert sentences(job(**{f"extra_{way}": ALLOWED})) == []
@@ -128,14 +118,12 @@ def test_a_neighbour_is_reported_with_what_he_took(way: str) -> None:
         (60, ETH, 2, True),
     ],
 )
-def test_background_grows_with_time_and_rate(
-    extra_mb: int, fabric: Fabric, seconds: int, reported: bool
-) -> None:
+def test_background_grows_with_time_and_rate(extra_mb, fabric, seconds, reported):
     ranks = job(extra_mb * MB, finalize__monotonic_ns=(1 + seconds) * 10**9)
     assert bool(sentences(ranks, fabric)) == reported
 
 
-def test_files_may_go_over_the_same_link() -> None:
+def test_files_may_go_over_the_same_link():
     """A network file system's bytes are in no rank's connection."""
     finding = traffic.check_use(job(60 * MB), ETH1G, balanced=False, files=True)
     assert finding.sentences == [] and [use.host for use in finding.nodes] == ["c1", "c2"]
@@ -144,7 +132,7 @@ def test_files_may_go_over_the_same_link() -> None:
     ]
 
 
-def test_what_tcp_sent_again_is_the_ranks_own() -> None:
+def test_what_tcp_sent_again_is_the_ranks_own():
     again = 40 * MB
     sent, received = wire(100 * MB, 0, again), wire(0, 100 * MB)
     ranks = [
@@ -154,25 +142,25 @@ def test_what_tcp_sent_again_is_the_ranks_own() -> None:
     assert sentences(ranks) == []
 
 
-def test_a_connection_closed_at_one_end_is_known_at_the_other() -> None:
+def test_a_connection_closed_at_one_end_is_known_at_the_other():
     """Open MPI closes its socket when the peer finalises first."""
     assert sentences(job(known_at="2")) == []
     assert len(sentences(job(60 * MB, known_at="2"))) == 1
 
 
-def test_what_ranks_send_inside_their_node_is_not_on_the_link() -> None:
+def test_what_ranks_send_inside_their_node_is_not_on_the_link():
     inside = {**connection(0, 900 * MB, 900 * MB), "peer": "10.0.0.1"}
     carried = wire(100 * MB, 100 * MB)
     own = connection(0, 100 * MB, 100 * MB)
     assert len(sentences([node(0, carried + 60 * MB, carried, own, inside), job()[1]])) == 1
 
 
-def test_a_connection_that_both_ends_lost_leaves_the_balance() -> None:
+def test_a_connection_that_both_ends_lost_leaves_the_balance():
     """Nothing tells the ranks' bytes any more; but what c1 sent and
     c2 did not receive was somebody else's.
     """
 
-    def lost(sent: float) -> list[RankEvidence]:
+    def lost(sent):
         return [
             node(number, out, 100 * MB, init__tcp=sockets(connection(number, 0, 0)))
             for number, out in enumerate((sent, 100 * MB))
@@ -191,9 +179,7 @@ CARD = {"eth1": {**INTERFACE, "slot": "0000:01:00.0", "addresses": ["10.0.0.1"]}
 @pytest.mark.parametrize(
     ("driver", "reported"), [("tg3 5.10", 0), ("mlx5_core 5.8 firmware 16.3", 1)]
 )
-def test_counters_handed_over_late_may_hold_an_earlier_launchs_bytes(
-    driver: str, reported: int
-) -> None:
+def test_counters_handed_over_late_may_hold_an_earlier_launchs_bytes(driver, reported):
     """One second of 1 Gbit/s, for hardware whose driver is not known to count at once."""
     about = {"driver of eth1": driver, "interfaces": CARD, "ports": {}}
     ranks = [job(120 * MB, node=about)[0], job(120 * MB)[1]]
@@ -203,7 +189,7 @@ def test_counters_handed_over_late_may_hold_an_earlier_launchs_bytes(
 # ---- RDMA: nobody counts a rank's bytes ----
 
 
-def rdma(*carried: tuple[float, float], **changes: Any) -> list[RankEvidence]:
+def rdma(*carried, **changes):
     """Ports of nodes that sent and received so many GB."""
     return [
         node(number, sent * 1e9, received * 1e9, name="mlx5_0/1", **changes)
@@ -226,9 +212,7 @@ def rdma(*carried: tuple[float, float], **changes: Any) -> list[RankEvidence]:
         ),
     ],
 )
-def test_what_leaves_one_node_arrives_at_another(
-    carried: tuple[tuple[float, float], ...], wanted: str
-) -> None:
+def test_what_leaves_one_node_arrives_at_another(carried, wanted):
     said = sentences(rdma(*carried), EDR)
     assert [wanted in one for one in said] == [True] * bool(wanted)
     assert sentences(rdma(*carried), EDR, balanced=False) == [], (
@@ -236,7 +220,7 @@ def test_what_leaves_one_node_arrives_at_another(
     )
 
 
-def test_ethernet_beside_roce_on_one_port() -> None:
+def test_ethernet_beside_roce_on_one_port():
     """The port counts RDMA only, the interface everything else; both share the wire."""
     port = {"state": "4: ACTIVE", "rate": "100", "link_layer": "Ethernet", "slot": "0000:01:00.0"}
     about = {"driver of eth1": "mlx5_core 5", "interfaces": CARD, "ports": {"mlx5_0/1": port}}
@@ -249,7 +233,7 @@ def test_ethernet_beside_roce_on_one_port() -> None:
 @pytest.mark.parametrize(
     "known", [{"uncounted": 1}, {"complete": False}, {"pairs": [OLD]}], ids=lambda row: str(*row)
 )
-def test_ranks_whose_bytes_are_not_all_counted_are_not_flagged(known: dict[str, Any]) -> None:
+def test_ranks_whose_bytes_are_not_all_counted_are_not_flagged(known):
     ranks = [
         node(number, 900 * MB, 900 * MB, finalize__tcp={**sockets(), **known}) for number in (0, 1)
     ]
@@ -257,6 +241,6 @@ def test_ranks_whose_bytes_are_not_all_counted_are_not_flagged(known: dict[str, 
     assert (finding.sentences, [use.most_sent for use in finding.nodes]) == ([], [None, None])
 
 
-def test_what_is_no_link_or_counted_by_nobody_has_no_sentence() -> None:
+def test_what_is_no_link_or_counted_by_nobody_has_no_sentence():
     assert sentences([node(0, 900 * MB, 900 * MB, name="lo")] * 2, LO) == []
     assert sentences(job(), replace(ETH1G, rails=(Rail("eth2", 1.0),))) == []

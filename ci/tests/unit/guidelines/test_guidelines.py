@@ -2,10 +2,7 @@
 not called, and what cannot be judged is red.
 """
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -24,9 +21,7 @@ SIZES = (16, 64, 256, 1024, 4096, 16384, 65536, 262144)
 WORST = ("Allreduce-vs-Reduce-Bcast", 65536)
 
 
-def noise(
-    seed: int = 1, repeats: int = 6, spread: float = 0.05, centre: float = 0.8
-) -> dict[tuple[str, int], list[float]]:
+def noise(seed=1, repeats=6, spread=0.05, centre=0.8):
     """Ratios of every row, heavy-tailed, where nothing is violated."""
     rng = np.random.default_rng(seed)
     return {
@@ -36,13 +31,11 @@ def noise(
     }
 
 
-def judge(
-    ratios: dict[tuple[str, int], list[float]], policy: Policy | None = None
-) -> guidelines.Findings:
+def judge(ratios, policy=None):
     return guidelines.judge(session_of(samples(ratios)), policy or Policy())
 
 
-def test_a_violation_is_found_with_its_size() -> None:
+def test_a_violation_is_found_with_its_size():
     """A wider margin calls less."""
     rng = np.random.default_rng(2)
     ratios = {**noise(), WORST: list(1.8 * np.exp(0.02 * rng.standard_normal(6)))}
@@ -55,7 +48,7 @@ def test_a_violation_is_found_with_its_size() -> None:
     assert judge(ratios, Policy(guidelines_margin_percent=150)).violations == []
 
 
-def test_noise_is_not_called() -> None:
+def test_noise_is_not_called():
     """At the bound itself, where a call is as likely as it can be with
     nothing violated: 1 of 100 sessions is aimed at.
     """
@@ -75,12 +68,12 @@ def test_noise_is_not_called() -> None:
 )
 def test_exit_statuses(
     ratios,
-    refuse: bool,
-    status: int,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+    refuse,
+    status,
+    tmp_path,
+    monkeypatch,
+    capsys,
+):
     measured = session_of(samples(ratios))
     dataset.export_session(measured, tmp_path)
     monkeypatch.setattr(Store, "session", lambda store, named: measured)

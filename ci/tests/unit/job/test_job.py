@@ -2,16 +2,12 @@
 second stack in turn, and what a test says of itself.
 """
 
-from __future__ import annotations
-
 import os
 import shlex
 import socket
 from collections import defaultdict
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -21,7 +17,6 @@ from mpibench.commands.listings import orphans
 from mpibench.judge import comparison, pairing
 from mpibench.store import sessions
 from mpibench.store.dataset_layout import write_file
-from mpibench.store.sessions import Case
 from mpibench.store.store import Store
 from reframe_tests.harness.cases.job import batch, condition, parameters, script
 from reframe_tests.harness.cases.job.batch import JobEnd
@@ -36,14 +31,14 @@ from synthetic_stack import ETH
 from synthetic_verdicts import write_session
 
 
-def test_an_output_takes_no_more_memory_than_it_is_long(tmp_path: Path) -> None:
+def test_an_output_takes_no_more_memory_than_it_is_long(tmp_path):
     """Whatever its launch might have printed."""
     (tmp_path / "map.1.out").write_text("end\n")
     assert script.beginning_of(tmp_path / "map.1.out", 1 << 60) == "end\n"
     assert script.beginning_of(tmp_path / "map.1.out", 2) == "en"
 
 
-def test_a_metric_without_the_links_rate_is_held_to_what_was_learned() -> None:
+def test_a_metric_without_the_links_rate_is_held_to_what_was_learned():
     bound = (10.0, None, 0.1, "us")
     values = {"time": Value(12.0, "us", gated=True), "more": Value(1.0, "us")}
     case = SimpleNamespace(
@@ -56,7 +51,7 @@ def test_a_metric_without_the_links_rate_is_held_to_what_was_learned() -> None:
     assert [(gate["metric"], gate["outcome"]) for gate in case.gates] == [("time", "fail")]
 
 
-def with_gpus(kind: str, *bus_ids: str, ppn: str = "4") -> condition.Condition:
+def with_gpus(kind, *bus_ids, ppn="4"):
     """A condition on the memory of a site's GPUs."""
     partition = condition.Partition(topology.describe(2, 6), {}, launcher="srun")
     where = condition.resolve(STACK, condition.Asked(ETH, 8, ppn, "none"), partition)
@@ -64,7 +59,7 @@ def with_gpus(kind: str, *bus_ids: str, ppn: str = "4") -> condition.Condition:
     return replace(where, fabric=replace(ETH, memory=gpu.Memory("device", kind), gpus=gpus))
 
 
-def test_each_rank_is_left_the_gpu_that_the_site_gives_it() -> None:
+def test_each_rank_is_left_the_gpu_that_the_site_gives_it():
     where = with_gpus("cuda", "0000:c1:00.0", "0000:81:00.0", "0000:41:00.0", "0000:03:00.0")
     assert where.gpu_choice == ("CUDA_VISIBLE_DEVICES", "3 2 1 0"), (
         "numbers go by the addresses, ranks by the site"
@@ -76,13 +71,13 @@ def test_each_rank_is_left_the_gpu_that_the_site_gives_it() -> None:
     assert numbered.gpu_choice[:2] == ("ROCR_VISIBLE_DEVICES", "0 1")
 
 
-def test_a_stored_case_with_a_paired_stack_is_two_cases() -> None:
+def test_a_stored_case_with_a_paired_stack_is_two_cases():
     row = dict(SMALL_REPORT["runs"][0]["testcases"][0])
     run = {name: row[name] for name in ("samples", "proof")}
     run["condition"] = {**row["condition"], "stack": "other-stack"}
     missed = {"result": "fail", "fail_phase": "performance", "fail_reason": "missed a reference"}
 
-    def cases(**changes: Any) -> list[Case]:
+    def cases(**changes):
         rows = [{**row, **missed, "rival_run": run, "stagedir": "stage/x", **changes}]
         return list(sessions._cases({**SMALL_REPORT, "runs": [{"testcases": rows}]}, "here", ()))
 
@@ -97,7 +92,7 @@ def test_a_stored_case_with_a_paired_stack_is_two_cases() -> None:
         cases(rival_run=["?"])
 
 
-def test_pairs_see_what_the_machines_noise_hides(tmp_path: Path) -> None:
+def test_pairs_see_what_the_machines_noise_hides(tmp_path):
     """Both stacks meet the same 20 % of noise in each repeat; 3 %
     between them is seen only pair by pair.
     """
@@ -105,7 +100,7 @@ def test_pairs_see_what_the_machines_noise_hides(tmp_path: Path) -> None:
     rng = np.random.default_rng(5)
     noise = defaultdict(lambda: np.exp(0.2 * rng.standard_normal()))
 
-    def edit(row: dict[str, Any]) -> dict[str, Any]:
+    def edit(row):
         place = int(row["case"].rsplit(":", 1)[1])
         change = noise[place % jobs, row["repeat"]] * (1.03 if place >= jobs else 1.0)
         return {**row, "value": float(row["value"] * change)}
@@ -141,9 +136,7 @@ def test_pairs_see_what_the_machines_noise_hides(tmp_path: Path) -> None:
         (ALL_NODES, "idle", True, 16),
     ],
 )
-def test_as_many_as_are_idle_and_a_number_asked_for_is_kept(
-    asked: int, flex: int | str, dry_run: bool, given: int
-) -> None:
+def test_as_many_as_are_idle_and_a_number_asked_for_is_kept(asked, flex, dry_run, given):
     scheduler = SimpleNamespace(
         registered_name="slurm",
         allnodes=lambda: range(65),
@@ -162,9 +155,7 @@ def test_as_many_as_are_idle_and_a_number_asked_for_is_kept(
     ("group", "first", "measured"),
     [("collectives", 0, {2, 16}), ("collectives", 1, {16}), ("p2p", 0, {2})],
 )
-def test_node_counts_that_a_group_is_measured_on(
-    group: str, first: int, measured: set[int]
-) -> None:
+def test_node_counts_that_a_group_is_measured_on(group, first, measured):
     why = {
         nodes: parameters.why_not_on(
             nodes, group, {"node_counts": [16, 2]}, lambda counts: counts[first:]
@@ -176,7 +167,7 @@ def test_node_counts_that_a_group_is_measured_on(
 
 
 @pytest.mark.parametrize("state", sorted(batch.BAD_STATES))
-def test_no_state_that_cuts_a_job_short_passes_whatever_the_exit_status(state: str) -> None:
+def test_no_state_that_cuts_a_job_short_passes_whatever_the_exit_status(state):
     for text in (state, f"COMPLETED,{state}", f"{state}+"):
         for status in (0, 1, None):
             [sentence] = batch.judge(JobEnd("7", text, status))
@@ -184,14 +175,14 @@ def test_no_state_that_cuts_a_job_short_passes_whatever_the_exit_status(state: s
 
 
 @pytest.mark.parametrize("access", [["-p x", "--comment=a=b"], ["--comment a=b"]])
-def test_a_comment_of_the_site_stays_before_the_mark_of_the_job(access: list[str]) -> None:
+def test_a_comment_of_the_site_stays_before_the_mark_of_the_job(access):
     own = batch.submit_options("slurm")[-1].partition("=")[2]
     comment = shlex.split(batch.submit_options("slurm", access)[-1])[0].partition("=")[2]
     assert comment == f"a=b {own}"
     assert [job.number for job in orphans.read_queue(f"7|RUNNING|{comment}|/s")] == ["7"]
 
 
-def test_a_job_of_this_process_is_no_orphan_and_one_of_a_dead_process_is() -> None:
+def test_a_job_of_this_process_is_no_orphan_and_one_of_a_dead_process_is():
     [comment] = [word.partition("=")[2] for word in batch.submit_options("slurm") if "=" in word]
     recycled = f"{batch.OWNER}:{script.Owner(socket.gethostname(), os.getpid(), 1).text}"
     elsewhere = f"{batch.OWNER}:{script.Owner('login9', os.getpid(), 1).text}"
@@ -217,8 +208,8 @@ def test_a_job_of_this_process_is_no_orphan_and_one_of_a_dead_process_is() -> No
     ],
 )
 def test_a_job_asks_for_nodes_by_name_unless_somebody_chose_others(
-    scheduler: str, count: int, wanted: str, chosen: str, asked: str
-) -> None:
+    scheduler, count, wanted, chosen, asked
+):
     job = SimpleNamespace(options=[], cli_options=[chosen])
     partition = SimpleNamespace(scheduler=SimpleNamespace(registered_name=scheduler))
     batch.ask_for_nodes(job, partition, count, wanted.split())
@@ -229,9 +220,7 @@ def test_a_job_asks_for_nodes_by_name_unless_somebody_chose_others(
     ("scheduler", "tasks", "given", "asked"),
     [("pbs", 1, None, 64), ("pbs", 128, None, 1), ("pbs", 4, 2, 2), ("torque", 4, None, None)],
 )
-def test_pbs_is_asked_for_all_cores_of_a_node(
-    scheduler: str, tasks: int, given: int | None, asked: int | None
-) -> None:
+def test_pbs_is_asked_for_all_cores_of_a_node(scheduler, tasks, given, asked):
     """Its cgroup hook confines a job to the CPUs it asks for,
     and core lists name any of the node.
     """

@@ -2,8 +2,6 @@
 are held against them, and what is refused.
 """
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from dataclasses import replace
@@ -21,9 +19,7 @@ OSU = "osu/osu-7.5-mpich-n2-{}.txt"
 IMB = "imb-mpi1-2021.11-{}.txt"
 
 
-def launch_of(
-    group: str, chosen: dict[str, str], binary: str = "", ranks: int = 2, **more
-) -> catalogue.Launch:
+def launch_of(group, chosen, binary="", ranks=2, **more):
     """The first launch of a binary under options."""
     under = options.of_group(catalogue.OPTIONS, group, chosen)
     return next(
@@ -31,7 +27,7 @@ def launch_of(
     )
 
 
-def as_asked(launch: catalogue.Launch, name: str) -> list:
+def as_asked(launch, name):
     """Records of a recorded output, judged as that of a launch; those of
     7.5 were recorded without ``-T mpi_float``.
     """
@@ -40,7 +36,7 @@ def as_asked(launch: catalogue.Launch, name: str) -> list:
     return reader.complete(reader.parse(text, source=name), launch.expected, source=name)
 
 
-def one_size(launch: catalogue.Launch, *sizes: int) -> catalogue.Launch:
+def one_size(launch, *sizes):
     """The launch as if it measured these sizes only, as many repetitions as were recorded."""
     return replace(
         launch,
@@ -48,7 +44,7 @@ def one_size(launch: catalogue.Launch, *sizes: int) -> catalogue.Launch:
     )
 
 
-def test_a_program_that_validates_another_buffer_than_it_fills_is_run_without_validation() -> None:
+def test_a_program_that_validates_another_buffer_than_it_fills_is_run_without_validation():
     assert (
         "-c"
         not in launch_of("persistent_osu", {"validation": "on"}, "osu_allreduce_persistent").args
@@ -81,7 +77,7 @@ def test_imb_shows_its_arguments_and_they_must_be_those_asked_for():
     "name",
     ["imb-io-2021.11-n2-parallel.txt", "imb-mpi1-2018.1-n2.txt", "imb-rma-2021.11-n2-all.txt"],
 )
-def test_a_calling_sequence_is_read_whole_and_cut_at_commas_as_some_print_it(name: str):
+def test_a_calling_sequence_is_read_whole_and_cut_at_commas_as_some_print_it(name):
     (line,) = (
         line for line in (GOLDEN / "README.md").read_text().split("\n") if f"`{name}`" in line
     )
@@ -119,9 +115,7 @@ def test_pairs_side_by_side():
     "group, name, value",
     [("threads", "off_cache", "-1"), ("p2p_pairs", "off_cache", "2")],
 )
-def test_what_the_program_of_a_group_does_not_take_is_not_measured(
-    group: str, name: str, value: str
-):
+def test_what_the_program_of_a_group_does_not_take_is_not_measured(group, name, value):
     with pytest.raises(NotMeasured, match=f"^{name} is not an option of group {group}, but of "):
         options.of_group(catalogue.OPTIONS, group, {name: value})
 
@@ -130,7 +124,7 @@ def test_what_the_program_of_a_group_does_not_take_is_not_measured(
     "value",
     ["on; rm -rf x", "$(id)", "--", "/etc/passwd"],
 )
-def test_a_value_is_one_word_that_no_shell_reads(value: str):
+def test_a_value_is_one_word_that_no_shell_reads(value):
     with refused_as("bad-option", match="is not a value of msg_pause"):
         options.check(catalogue.OPTIONS, {"msg_pause": value})
 
@@ -157,7 +151,7 @@ def test_a_window_of_messages_is_what_must_be_sent():
         ({"window": "shared"}, r"'shared' is not a value of window; give create, allocate, dyn"),
     ],
 )
-def test_what_is_no_option_or_no_value_is_refused_in_one_sentence(asked: dict[str, str], said: str):
+def test_what_is_no_option_or_no_value_is_refused_in_one_sentence(asked, said):
     with pytest.raises(BadInput, match=said):
         options.check(catalogue.OPTIONS, asked)
 
@@ -184,7 +178,7 @@ SHAPED = {
 
 
 @pytest.mark.parametrize("option", catalogue.OPTIONS.values(), ids=lambda option: option.name)
-def test_every_option_changes_what_is_started_and_is_kept_apart(option: options.SuiteOption):
+def test_every_option_changes_what_is_started_and_is_kept_apart(option):
     """A default changes nothing; any other value is in the arguments or in a file, and in the
     metrics. The messages of HPCC's rings are always the same.
     """

@@ -1,7 +1,5 @@
 """Pinning by each launcher: every one is given the same lists, in the syntax of its manual."""
 
-from __future__ import annotations
-
 import re
 
 import pytest
@@ -17,12 +15,12 @@ from reframe_tests.harness.vocabulary import NotMeasured
 WESTMERE = Topology.from_processor(describe(2, 6, numbering="alternating"))
 
 
-def placed(policy: str, ppn: int, topology: Topology = WESTMERE) -> RankPlacement:
+def placed(policy, ppn, topology=WESTMERE):
     return place(policy, ppn, topology, 1)
 
 
-def bound(placement: RankPlacement, launcher: str, nodes: int = 1, **words: object) -> Binding:
-    result = bind(placement, launcher, nodes, placement.ppn, **words)  # type: ignore[arg-type]
+def bound(placement, launcher, nodes=1, **words):
+    result = bind(placement, launcher, nodes, placement.ppn, **words)
     assert isinstance(result, Binding), result
     return result
 
@@ -44,7 +42,7 @@ WITH_CORE_LISTS = [launcher for launcher in launchers.known() if launcher not in
         ),
     ],
 )
-def test_rank_files_for_several_nodes(launcher: str, options: str, slots: tuple[str, ...]) -> None:
+def test_rank_files_for_several_nodes(launcher, options, slots):
     placement = RankPlacement("scatter", 3, ((0, 2), (1, 3), (6, 8)), WESTMERE)
     binding = bound(placement, launcher, nodes=2)
     assert " ".join(binding.options) == options
@@ -75,14 +73,14 @@ SCATTER = placed("scatter", 4)
         ("orterun", placed("default", 2), {}, ""),
     ],
 )
-def test_words(launcher: str, placement: RankPlacement, env: dict[str, str], options: str) -> None:
+def test_words(launcher, placement, env, options):
     mpi = {"hydra": "mpich", "prrte": "openmpi", "orterun": "openmpi"}.get(launcher, "intelmpi")
     binding = bound(placement, launcher, mpi=mpi)
     assert binding.env == env
     assert " ".join(binding.options) == options
 
 
-def test_versions_of_the_cambridge_paper() -> None:
+def test_versions_of_the_cambridge_paper():
     # Without the variable its mpirun takes the batch system's count and ignores -ppn.
     assert bound(placed("default", 2), "hydra-intel", nodes=2).env == {
         "I_MPI_JOB_RESPECT_PROCESS_PLACEMENT": "off"
@@ -109,7 +107,7 @@ def test_versions_of_the_cambridge_paper() -> None:
 
 @pytest.mark.parametrize("policy", ["default", "none", "scatter"])
 @pytest.mark.parametrize("launcher", WITH_CORE_LISTS)
-def test_oversubscription_only_when_asked(launcher: str, policy: str) -> None:
+def test_oversubscription_only_when_asked(launcher, policy):
     plain, asked = (
         " ".join(bound(placed(policy, 2), launcher, oversubscribe=more).options)
         for more in (False, True)
@@ -121,7 +119,7 @@ def test_oversubscription_only_when_asked(launcher: str, policy: str) -> None:
     )
 
 
-def test_poe_counts_by_variables_and_binds_to_modules_only() -> None:
+def test_poe_counts_by_variables_and_binds_to_modules_only():
     """IBM p5-575: eight modules of two cores. A list of cores cannot
     be said; a list of whole modules can.
     """

@@ -2,9 +2,6 @@
 resolved with them, and no file of the project changes.
 """
 
-from __future__ import annotations
-
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -18,12 +15,12 @@ from synthetic_extensions import write_launchers
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path, monkeypatch):
     """A folder of a site's own files, with both launchers in it."""
     return write_launchers(tmp_path / "own", monkeypatch)
 
 
-def test_reframe_is_given_the_launchers_it_does_not_have() -> None:
+def test_reframe_is_given_the_launchers_it_does_not_have():
     from reframe.core.backends import getlauncher
 
     srun = getlauncher("srun")
@@ -35,7 +32,7 @@ def test_reframe_is_given_the_launchers_it_does_not_have() -> None:
 # ---- batch systems: one record each, and every scheduler of ReFrame's is in one ----
 
 
-def test_what_a_record_says_is_known_wherever_it_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_record_says_is_known_wherever_it_counts(monkeypatch):
     """A batch system that is added is one record: its jobs' variables,
     its program, its options, its launchers' way.
     """

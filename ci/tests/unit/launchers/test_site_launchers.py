@@ -2,8 +2,6 @@
 have them: nobody here could start them.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from reframe_tests.harness import records
@@ -21,12 +19,12 @@ RESOURCES = "resources.erf"
 
 
 @pytest.fixture(autouse=True)
-def extensions(monkeypatch: pytest.MonkeyPatch) -> None:
+def extensions(monkeypatch):
     """Those of retired machines are examples of extensions."""
     monkeypatch.setenv(records.EXTENSIONS, str(ROOT / "site_configs" / "template" / "extensions"))
 
 
-def line(name: str, placement: RankPlacement, pmi: str, nodes: int = 2) -> str:
+def line(name, placement, pmi, nodes=2):
     """The command line up to the program."""
     launcher = registry.known()[name]
     binding = bind(placement, launcher, nodes, placement.ppn, mpi="mpich")
@@ -67,5 +65,5 @@ def line(name: str, placement: RankPlacement, pmi: str, nodes: int = 2) -> str:
         ("lrun", NONE, "pmix", "lrun -N2 -T2 --nolbind"),
     ],
 )
-def test_command_lines(name: str, placement: RankPlacement, pmi: str, wanted: str) -> None:
+def test_command_lines(name, placement, pmi, wanted):
     assert line(name, placement, pmi) == wanted

@@ -2,8 +2,6 @@
 documentation that are generated: current and whole.
 """
 
-from __future__ import annotations
-
 import io
 
 import pytest
@@ -17,8 +15,8 @@ from studies import reference_pages
 
 
 @pytest.mark.parametrize("tests", [True, False])
-def test_the_contents_name_every_group(tests: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    def shown() -> str:
+def test_the_contents_name_every_group(tests, monkeypatch):
+    def shown():
         out = io.StringIO()
         listing.show(None, Console(file=out, width=80), tests_of_groups=tests)
         return " ".join(out.getvalue().split())
@@ -41,7 +39,7 @@ OF_ALL = ("commands", "refusals")
 @pytest.mark.parametrize(
     "name", [name for name in reference_pages.PAGES if not (LEFT_OUT and name in OF_ALL)]
 )
-def test_the_generated_pages_are_current(name: str) -> None:
+def test_the_generated_pages_are_current(name):
     """If this fails after a change: cd ci && python -m studies.reference_pages."""
     text = reference_pages.PAGES[name]()
     assert (reference_pages.FOLDER / f"{name}.md").read_text() == text and str(ROOT) not in text

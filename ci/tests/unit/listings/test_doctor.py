@@ -2,12 +2,8 @@
 in words that Python, YAML and the schema take.
 """
 
-from __future__ import annotations
-
 import ast
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -26,18 +22,18 @@ from synthetic_stack import describe
 EXTRAS = {"fabrics": {"shm": {"transport": "shm", "scope": "node"}}}
 
 
-def system(**extras: object) -> dict:
+def system(**extras):
     return {"name": "here", "partitions": [{"name": "p", "extras": {**EXTRAS, **extras}}]}
 
 
 @pytest.fixture
-def registered(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def registered(monkeypatch, tmp_path):
     names = ("a-spack", "b-wheels")
     stacks = [metadata.parse({**describe(tmp_path), "name": name}, tmp_path) for name in names]
     monkeypatch.setattr(metadata, "discover", lambda *_: (stacks, []))
 
 
-def test_stacks_are_counted_and_a_pattern_that_fits_none_is_missing(registered: None) -> None:
+def test_stacks_are_counted_and_a_pattern_that_fits_none_is_missing(registered):
     good, bad = doctor.fitting(system(stacks=["*-wheels", "*-spak"]))
     assert good == doctor.DoctorLine("here:p stacks", doctor.OK, "1 of 2: b-wheels")
     assert bad.state == doctor.MISSING and "'*-spak' in extras.stacks fits no" in bad.detail
@@ -46,9 +42,7 @@ def test_stacks_are_counted_and_a_pattern_that_fits_none_is_missing(registered: 
 
 
 @pytest.mark.parametrize(("stacks", "status"), [(["*"], 0), (["*", "*-spak"], 1)])
-def test_the_exit_status_tells_ci(
-    registered: None, monkeypatch: pytest.MonkeyPatch, stacks: list[str], status: int
-) -> None:
+def test_the_exit_status_tells_ci(registered, monkeypatch, stacks, status):
     described = {**system(stacks=stacks), "hostnames": [".*"], "descr": "x"}
     monkeypatch.setattr(systems, "system_files", lambda *_: [Path("x")])
     monkeypatch.setattr(systems, "read_system", lambda *_: described)
@@ -61,9 +55,7 @@ def test_the_exit_status_tells_ci(
         doctor.report(None, Console(quiet=True), stacks_only=True)
 
 
-def test_a_stack_without_osu_and_imb_is_noted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_stack_without_osu_and_imb_is_noted(tmp_path, monkeypatch):
     bare = {"suites": {"mpi4py": {"version": "4", "built_with": "x"}}}
     for row, notes in ((bare, 1), ({}, 0)):
         stacks = [metadata.parse({**describe(tmp_path), **row}, tmp_path)]
@@ -81,7 +73,7 @@ UCX = {
 }
 
 
-def notes_on_gpus(folder: Path, stack: dict[str, Any], **partition: Any) -> list[str]:
+def notes_on_gpus(folder, stack, **partition):
     """What doctor says of a partition with a GPU for one stack."""
     extras = {"fabrics": {"ib": UCX}, "gpus": GPUS}
     row = {"name": "p", "scheduler": "slurm", "extras": extras, **partition}
@@ -91,7 +83,7 @@ def notes_on_gpus(folder: Path, stack: dict[str, Any], **partition: Any) -> list
     return [finding.detail for finding in found]
 
 
-def test_a_partition_with_gpus_is_told_what_it_lacks(tmp_path: Path) -> None:
+def test_a_partition_with_gpus_is_told_what_it_lacks(tmp_path):
     never, resource, aware, nccl = notes_on_gpus(tmp_path, {})
     assert "not been measured" in never and '{"name": "_rfm_gpu", "options":' in resource
     assert "no MPI test runs on ib_device" in aware
@@ -134,7 +126,7 @@ ROCE = {
 }
 
 
-def interface(name: str, speed: str, **more: str) -> dict[str, str]:
+def interface(name, speed, **more):
     """Files of an interface that is up."""
     files = {"operstate": "up", "mtu": "9000", "type": "1", "speed": speed, **more}
     rows = {key.replace("__", "/"): text for key, text in files.items() if text}
@@ -154,7 +146,7 @@ INTERFACES = {
 }
 
 
-def draft(folder: Path, *parts: Mapping[str, str]) -> dict[str, Any]:
+def draft(folder, *parts):
     """The extras for one partition on a machine with these files, as a configuration in Python
     and one in YAML have them, held against the schema.
     """
@@ -162,12 +154,12 @@ def draft(folder: Path, *parts: Mapping[str, str]) -> dict[str, Any]:
     text = fabrics_draft.write([COMPUTE], COMMAND, node, {})
     document = ast.literal_eval(f"{{\n{text}}}")
     assert document == yaml.safe_load(f"{{\n{text}}}")
-    extras: dict[str, Any] = document["extras"]
+    extras = document["extras"]
     assert schema.find_fault(systems.SYSTEM_SCHEMA, extras, systems.EXTRAS) is None
     return extras
 
 
-def test_each_kind_has_its_transport(tmp_path: Path) -> None:
+def test_each_kind_has_its_transport(tmp_path):
     faster = {
         name.replace("hfi1_0", "hfi1_1"): text.replace("100 Gb/sec (4X EDR)", "400 Gb/sec (4X NDR)")
         for name, text in HFI1.items()
@@ -183,7 +175,7 @@ def test_each_kind_has_its_transport(tmp_path: Path) -> None:
     assert extras["fabrics"]["roce100"]["rails"][0]["port"] == 2
 
 
-def test_interfaces_are_networks_of_their_own(tmp_path: Path) -> None:
+def test_interfaces_are_networks_of_their_own(tmp_path):
     """Without those that are down, part of another, or nobody's network."""
     fabrics = draft(tmp_path / "node", INTERFACES)["fabrics"]
     del fabrics["shm"]
@@ -197,7 +189,7 @@ def test_interfaces_are_networks_of_their_own(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("driver", "kind"), [("nvidia", "cuda"), ("amdgpu", "rocm")])
-def test_gpus_that_the_kernel_shows_are_part_of_it(tmp_path: Path, driver: str, kind: str) -> None:
+def test_gpus_that_the_kernel_shows_are_part_of_it(tmp_path, driver, kind):
     cards = {**gpu("0000:41:00.0", driver, numa=1), **gpu("0000:03:00.0", driver, numa=-1)}
     extras = draft(tmp_path / "node", TWO_RAILS, cards)
     rows = [{"bus_id": "0000:03:00.0"}, {"bus_id": "0000:41:00.0", "numa_node": 1}]

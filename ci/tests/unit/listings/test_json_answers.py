@@ -2,14 +2,8 @@
 status, and which commands do not have it.
 """
 
-from __future__ import annotations
-
 import json
 from datetime import datetime, timezone
-from pathlib import Path
-from typing import Any
-
-import pytest
 
 from mpibench import cli
 from mpibench.commands.listings import orphans
@@ -22,14 +16,14 @@ from synthetic_stack import describe
 from synthetic_verdicts import write_session
 
 
-def answer(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, Any]:
+def answer(capsys, *words):
     status = cli.main(list(words))
     return status, json.loads(capsys.readouterr().out)
 
 
 def test_the_catalogue_has_every_benchmark_with_its_units(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+    capsys,
+):
     status, groups = answer(capsys, "catalogue", "--json")
     assert status == 0 and set(groups) == set(catalogue.GROUPS)
     first = groups["p2p"]["benchmarks"][0]
@@ -40,9 +34,7 @@ def test_the_catalogue_has_every_benchmark_with_its_units(
     assert cli.main(["catalogue", "nosuch", "--json"]) == 2
 
 
-def test_stacks_and_what_is_wrong_with_them(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_stacks_and_what_is_wrong_with_them(monkeypatch, tmp_path, capsys):
     good = metadata.parse({**describe(tmp_path), "name": "a-spack"}, tmp_path)
     problems = ["b-spack cannot be used: its prefix is gone."]
     monkeypatch.setattr(metadata, "discover", lambda *_: ([good], problems))
@@ -53,7 +45,7 @@ def test_stacks_and_what_is_wrong_with_them(
     assert answer(capsys, "stacks", "--json") == (1, {"stacks": [], "problems": []})
 
 
-def test_which_sessions_were_withdrawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_which_sessions_were_withdrawn(tmp_path, capsys):
     session = write_session(tmp_path, 0)
     other = write_session(tmp_path, 1)
     given = ("sessions", "list", "--dataset", str(tmp_path))
@@ -71,12 +63,10 @@ def test_which_sessions_were_withdrawn(tmp_path: Path, capsys: pytest.CaptureFix
     assert "session 0badc0de is not in the dataset: its record is" in capsys.readouterr().out
 
 
-def test_whose_reframe_is_gone(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_whose_reframe_is_gone(monkeypatch, capsys):
     gone = Process(7, 1)
-    processes: list[orphans.OrphanProcess] = []
-    jobs: list[orphans.OrphanJob] = []
+    processes = []
+    jobs = []
     monkeypatch.setattr(orphans, "_launches", lambda: processes)
     monkeypatch.setattr(orphans, "_jobs", lambda: jobs)
     nothing = {"processes": [], "jobs": [], "files": []}

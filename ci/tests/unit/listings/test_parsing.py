@@ -1,10 +1,7 @@
 """``mpibench catalogue --parse``: formats, and one sentence for everything that is not output."""
 
-from __future__ import annotations
-
 import io
 import json
-from pathlib import Path
 
 import msgspec
 import pytest
@@ -18,7 +15,7 @@ from studies.output_damage import GOLDEN
 PAIR = GOLDEN / "imb-mpi1-2021.11-n2-mpich.txt"
 
 
-def test_json_and_tables_hold_every_record(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_json_and_tables_hold_every_record(monkeypatch):
     records = reader.parse(PAIR.read_text())
     rows = json.loads(parse_command.parse_files([PAIR], "json"))
     for row, record in zip(rows, records, strict=True):
@@ -43,9 +40,7 @@ def test_json_and_tables_hold_every_record(monkeypatch: pytest.MonkeyPatch) -> N
         (PAIR.read_bytes()[:900], "truncated"),
     ],
 )
-def test_what_is_no_output_is_one_sentence(
-    tmp_path: Path, content: bytes | None, words: str
-) -> None:
+def test_what_is_no_output_is_one_sentence(tmp_path, content, words):
     path = tmp_path / "job.out"
     if content is not None:
         path.write_bytes(content)
@@ -63,7 +58,7 @@ def test_what_is_no_output_is_one_sentence(
         ("imb-mpi1-2021.11-n2-4mib.txt", "100         0.11        17.87"),
     ],
 )
-def test_a_message_that_took_no_time_is_a_damaged_output(golden: str, row: str) -> None:
+def test_a_message_that_took_no_time_is_a_damaged_output(golden, row):
     """As the shortest of all latencies it would be the best: no
     machine could ever be as good again.
     """

@@ -1,10 +1,6 @@
 """Files of a site: none of them is read for the first time by what judges."""
 
-from __future__ import annotations
-
 import shutil
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -24,7 +20,7 @@ BROKEN = {
 
 
 @pytest.fixture
-def tiny(tmp_path: Path) -> dict[str, Any]:
+def tiny(tmp_path):
     top = tmp_path / "site_configs"
     (top / "tiny").mkdir(parents=True)
     shutil.copy(ROOT / "site_configs" / "preflight.yaml", top)
@@ -35,9 +31,7 @@ def tiny(tmp_path: Path) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", site_files.FILES)
-def test_each_file_of_a_site_is_read_before_a_night(
-    tmp_path: Path, tiny: dict[str, Any], name: str
-) -> None:
+def test_each_file_of_a_site_is_read_before_a_night(tmp_path, tiny, name):
     file, text, key = BROKEN[name]
     path = tmp_path / "site_configs" / "tiny" / file
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -48,9 +42,7 @@ def test_each_file_of_a_site_is_read_before_a_night(
     assert [row.detail for row in said if row.state == doctor.MISSING] == [sentence]
 
 
-def test_a_file_that_nothing_reads_is_named_with_the_one_that_was_meant(
-    tmp_path: Path, tiny: dict[str, Any]
-) -> None:
+def test_a_file_that_nothing_reads_is_named_with_the_one_that_was_meant(tmp_path, tiny):
     (tmp_path / "site_configs" / "tiny" / "polcy.yml").touch()
     [finding] = doctor.check_files(tiny, tmp_path)
     assert (finding.subject, finding.state) == ("polcy.yml", doctor.NOTE)

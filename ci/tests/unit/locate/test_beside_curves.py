@@ -2,13 +2,10 @@
 newest of a month; and new ones after an upgrade.
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
-from pathlib import Path
 
 import polars as pl
 import pytest
@@ -19,7 +16,7 @@ from mpibench.cli import app
 from mpibench.locate import nights
 from mpibench.store import dataset
 from mpibench.store.store import Store
-from reframe_tests.harness.instruments.pairs.pair_values import MapFile, PairMap
+from reframe_tests.harness.instruments.pairs.pair_values import MapFile
 from reframe_tests.harness.vocabulary import BadInput
 from refusals import refused_as
 from synthetic_fabric import across, names, pair_map, sends_slowly, session_of
@@ -28,28 +25,26 @@ from synthetic_verdicts import by, unchanged, write_session
 NOW = datetime(2026, 11, 20, 2, tzinfo=timezone.utc)
 
 
-def export(
-    folder: Path, uuid: str, days_ago: float, measured: PairMap, status: str = "proven"
-) -> None:
+def export(folder, uuid, days_ago, measured, status="proven"):
     session = session_of(measured, status=status)
     started = (NOW - timedelta(days=days_ago)).timestamp()
     info = {**session.info, "uuid": uuid, "time_start_unix": started, "time_end_unix": started + 60}
     dataset.export_session(replace(session, info=info), folder)
 
 
-def said(folder: Path, *sessions: str) -> list[str]:
+def said(folder, *sessions):
     return nights.suspects(Store(folder), "minicluster", sessions, NOW)
 
 
 @pytest.fixture
-def maps(tmp_path: Path) -> Path:
+def maps(tmp_path):
     """Results of two maps, as ReFrame stored them."""
     path = tmp_path / "maps.db"
     path.write_bytes(gzip.decompress((DATA / "oracle" / "maps.db.gz").read_bytes()))
     return path
 
 
-def test_where_no_curve_misses_only_the_own_map_that_flags_is_said(tmp_path: Path) -> None:
+def test_where_no_curve_misses_only_the_own_map_that_flags_is_said(tmp_path):
     export(tmp_path, "aaaa0000-1", 3, pair_map(8, sends_slowly("c2", 3.0)))
     export(tmp_path, "cccc0000-1", 0, pair_map(8))
     gate = f"gate --json --dataset-only --dataset {tmp_path} --session"
@@ -60,7 +55,7 @@ def test_where_no_curve_misses_only_the_own_map_that_flags_is_said(tmp_path: Pat
 
 
 @pytest.mark.parametrize("damage", ["missing", "damaged"])
-def test_a_map_whose_file_is_not_as_written_is_never_green(tmp_path: Path, damage: str) -> None:
+def test_a_map_whose_file_is_not_as_written_is_never_green(tmp_path, damage):
     export(tmp_path, "aaaa0000-1", 0, pair_map(8))
     [file] = tmp_path.glob("maps/*.parquet")
     if damage == "missing":
@@ -77,9 +72,7 @@ def test_a_map_whose_file_is_not_as_written_is_never_green(tmp_path: Path, damag
 
 
 @pytest.mark.parametrize("lost", [("pair_maps",), ("pair_maps", "reports")])
-def test_a_map_whose_row_is_gone_is_not_one_that_nobody_measured(
-    tmp_path: Path, lost: tuple[str, ...]
-) -> None:
+def test_a_map_whose_row_is_gone_is_not_one_that_nobody_measured(tmp_path, lost):
     """Nor is a map lost where a session measured none, or on another system."""
     session = session_of(pair_map(8), None)
     other = replace(session.cases[1], entry={**session.cases[1].entry, "system": "other"})
@@ -94,9 +87,7 @@ def test_a_map_whose_row_is_gone_is_not_one_that_nobody_measured(
 
 
 @pytest.mark.parametrize("lost", ["maps/*", "pair_maps/*/*/*"])
-def test_what_is_lost_of_a_map_and_the_database_has_is_exported_again(
-    tmp_path: Path, maps: Path, lost: str
-) -> None:
+def test_what_is_lost_of_a_map_and_the_database_has_is_exported_again(tmp_path, maps, lost):
     store = Store(tmp_path / "dataset")
     store.export(maps)
     files = sorted(store.folder.glob(f"{lost}.parquet"))
@@ -106,7 +97,7 @@ def test_what_is_lost_of_a_map_and_the_database_has_is_exported_again(
     assert all(file.is_file() for file in files)
 
 
-def test_a_damaged_map_of_before_hides_no_failure(tmp_path: Path) -> None:
+def test_a_damaged_map_of_before_hides_no_failure(tmp_path):
     """And the failure does not hide the damage."""
     export(tmp_path, "aaaa0000-1", 9, pair_map(8))
     for number, day in enumerate((8, 7, 6, 5, 4, 3, 0)):
@@ -123,7 +114,7 @@ def test_a_damaged_map_of_before_hides_no_failure(tmp_path: Path) -> None:
     assert any(file.name in note for note in json.loads(after.output)["notes"])
 
 
-def test_maps_of_a_dataset_of_the_layout_before_are_read(tmp_path: Path, maps: Path) -> None:
+def test_maps_of_a_dataset_of_the_layout_before_are_read(tmp_path, maps):
     """Theirs are rows of a table; the results they were exported from have the same."""
     old = Store(DATA / "oracle" / "dataset").pair_maps("minicluster")
     dataset.export(maps, tmp_path / "dataset")
@@ -136,7 +127,7 @@ def test_maps_of_a_dataset_of_the_layout_before_are_read(tmp_path: Path, maps: P
     assert not any('"rows":' in report for report in reports)
 
 
-def test_a_withdrawn_map_flags_nothing(tmp_path: Path) -> None:
+def test_a_withdrawn_map_flags_nothing(tmp_path):
     """Neither beside curves, nor in what nodes did over the nights, nor by itself."""
     export(tmp_path, "bbbb0000-1", 9, pair_map(8, sends_slowly("c2", 3.0)))
     export(tmp_path, "cccc0000-1", 3, pair_map(8, sends_slowly("c3", 3.0)))
@@ -152,7 +143,7 @@ def test_a_withdrawn_map_flags_nothing(tmp_path: Path) -> None:
     assert len(nights.stored(Store(tmp_path), "minicluster")) == 2
 
 
-def test_a_map_that_cannot_tell_is_not_said_to_flag_nothing_and_no_more(tmp_path: Path) -> None:
+def test_a_map_that_cannot_tell_is_not_said_to_flag_nothing_and_no_more(tmp_path):
     """Leaves that are described otherwise than cabled, and a slow way between those there are."""
     nodes = names(8)
     otherwise = pair_map(8, across((nodes[::2], nodes[1::2]), 3.0), orders=4)
@@ -174,7 +165,7 @@ def test_a_map_that_cannot_tell_is_not_said_to_flag_nothing_and_no_more(tmp_path
         (None, 0, "(the baseline has none to compare with): c5 sends at"),
     ],
 )
-def test_what_an_upgrade_brought(tmp_path: Path, before: str | None, new: int, note: str) -> None:
+def test_what_an_upgrade_brought(tmp_path, before, new, note):
     slow = pair_map(8, sends_slowly("c5", 3.0))
     uuids = ("aaaa0000-1", "bbbb0000-1")
     if before:

@@ -2,13 +2,10 @@
 maps with known faults, and bad input.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import shlex
 from dataclasses import replace
-from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
@@ -25,10 +22,10 @@ from synthetic_fabric import names, of_one_node, pair_map, sends_slowly, session
 
 
 @pytest.fixture
-def ask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+def ask(tmp_path, monkeypatch, capsys):
     """Exit status and output of the command on a session."""
 
-    def run(session, *options: str) -> tuple[int, str]:
+    def run(session, *options):
         dataset.export_session(session, tmp_path / "set")
         monkeypatch.setattr(Store, "session", lambda store, named: session)
         where = ["--session=0123", "--dataset-only", "--dataset", str(tmp_path / "set")]
@@ -39,7 +36,7 @@ def ask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
     return run
 
 
-def test_a_gpu_of_a_node_that_sends_slowly(ask) -> None:
+def test_a_gpu_of_a_node_that_sends_slowly(ask):
     slow = sends_slowly("c4", 4.0)
     other = sends_slowly("c6", 3.0)
     both = of_one_node(pair_map(8, lambda *pair: max(slow(*pair), other(*pair))))
@@ -49,9 +46,9 @@ def test_a_gpu_of_a_node_that_sends_slowly(ask) -> None:
     assert said.count("scontrol update nodename=n1 ") == 1
 
 
-def ranks(*cpus: str, boots: int = 1, known: bool = True) -> list[dict[str, object]]:
+def ranks(*cpus, boots=1, known=True):
     """Ranks of nodes by the cores they may use, on as many machines as there are boots."""
-    found: list[dict[str, object]] = []
+    found = []
     for number, one in enumerate(cpus, 1):
         boot = f"boot {number % boots}" if known else None
         row = {"rank": number, "host": f"c{number}.cluster", "cpus_allowed": one, "boot_id": boot}
@@ -71,15 +68,13 @@ def ranks(*cpus: str, boots: int = 1, known: bool = True) -> list[dict[str, obje
     ],
     ids=["pinned", "one pair at a time", "all at once", "room", "machines", "unknown"],
 )
-def test_ranks_share_cores_on_one_machine_only(
-    ranks: list[dict[str, object]], at_once: float, shared: str
-) -> None:
+def test_ranks_share_cores_on_one_machine_only(ranks, at_once, shared):
     found = map_judgement.find_shared(ranks, at_once)
     assert shared in found and bool(shared) == bool(found)
 
 
-def test_latency_of_ranks_that_share_a_core_flags_nothing(ask) -> None:
-    def slow(quantity: str, source: str, target: str, round_: int) -> float:
+def test_latency_of_ranks_that_share_a_core_flags_nothing(ask):
+    def slow(quantity, source, target, round_):
         return 80.0 if quantity != BANDWIDTH and {source, target} == {"c2", "c4"} else 1.0
 
     status, said = ask(session_of(pair_map(4, slow, orders=10)))
@@ -93,7 +88,7 @@ def test_latency_of_ranks_that_share_a_core_flags_nothing(ask) -> None:
 
 def test_both_directions_of_the_only_uplink_are_inconclusive_until_it_is_said_what_it_should_carry(
     ask,
-) -> None:
+):
     apart = lambda quantity, source, target, _: 2.0 if (source < "c5") != (target < "c5") else 1.0  # noqa: E731
     for leaf in (4, None):  # without a description the groups were guessed by just that
         session = session_of(pair_map(8, apart, leaf=leaf))
@@ -104,7 +99,7 @@ def test_both_directions_of_the_only_uplink_are_inconclusive_until_it_is_said_wh
     assert status == 1 and "pairs across leaf1-leaf2 at " in said
 
 
-def test_a_healthy_map_and_one_that_is_slow_everywhere_flag_nothing(ask) -> None:
+def test_a_healthy_map_and_one_that_is_slow_everywhere_flag_nothing(ask):
     status, said = ask(session_of(pair_map(8)))
     assert status == 0 and "nothing flagged among 8 nodes" in said, said
     assert "a node with 7 % less bandwidth in every measurement would be flagged" in said
@@ -114,7 +109,7 @@ def test_a_healthy_map_and_one_that_is_slow_everywhere_flag_nothing(ask) -> None
     assert status == 0 and "pairs that are not slow reach only 22 % of line rate" in said
 
 
-def test_a_link_that_is_set_otherwise_is_named_whatever_it_reaches(ask) -> None:
+def test_a_link_that_is_set_otherwise_is_named_whatever_it_reaches(ask):
     links = [
         {"node": node, "link": "eth1", "mtu_bytes": 1400 if node == "c2" else 1500}
         for node in names(8)
@@ -124,13 +119,13 @@ def test_a_link_that_is_set_otherwise_is_named_whatever_it_reaches(ask) -> None:
     assert "inconclusive: the case has no proven condition" in said
 
 
-def test_switches_that_contradict_the_host_names(ask) -> None:
+def test_switches_that_contradict_the_host_names(ask):
     tree = SwitchTree(YAML, {"leaf1": Switch(None, ("node1", "node2"))})
     status, said = ask(session_of(replace(pair_map(8), tree=tree)))
     assert status == 3 and "do not match the host names" in said
 
 
-def test_nodes_of_two_kinds_are_guessed_and_not_flagged(ask) -> None:
+def test_nodes_of_two_kinds_are_guessed_and_not_flagged(ask):
     old = set(names(16)[:6])
     slow = lambda of, *ends: 2.0 if of == BANDWIDTH and old & {*ends[:2]} else 1.0  # noqa: E731
     session = session_of(replace(pair_map(16, slow), tree=None))
@@ -141,7 +136,7 @@ def test_nodes_of_two_kinds_are_guessed_and_not_flagged(ask) -> None:
     assert ask(session, "--kind", "old=x*")[0] == ask(session, "--rate", "0")[0] == 2
 
 
-def test_records_say_the_same(ask, tmp_path: Path) -> None:
+def test_records_say_the_same(ask, tmp_path):
     junit = tmp_path / "locate.xml"
     out = tmp_path / "locate.html"
     session = session_of(pair_map(8, sends_slowly("c5", 4.0)))
@@ -157,12 +152,12 @@ def test_records_say_the_same(ask, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["c1;reboot", "-x", "c[1-4]", ""])
-def test_no_command_is_printed_for_what_is_no_node_name(name: str) -> None:
+def test_no_command_is_printed_for_what_is_no_node_name(name):
     (line,) = MapJudgement((), Places({}), (), evident={name: "x"}).drain("0123")
     assert line.startswith("# no command for ")
 
 
-def test_a_reason_is_one_word_for_a_shell() -> None:
+def test_a_reason_is_one_word_for_a_shell():
     said = {"c1": 'it\'s "bad"; rm -rf $HOME `id`\nand more'}
     (line,) = MapJudgement((), Places({}), (), evident=said).drain("0123abcd")
     words = shlex.split(line)

@@ -2,11 +2,7 @@
 its jobs, and nodes that were always together.
 """
 
-from __future__ import annotations
-
 import itertools
-from collections.abc import Iterable
-from pathlib import Path
 
 import pytest
 
@@ -16,7 +12,7 @@ from synthetic_verdicts import write_session
 NODES = tuple(f"n{number}" for number in range(1, 9))
 
 
-def month(folder: Path, pairs: Iterable[tuple[str, ...]], slow: str = "") -> None:
+def month(folder, pairs, slow=""):
     """A session a day, each on some nodes."""
     for number, nodes in enumerate(pairs):
         factor = 1.5 if slow in nodes else 1.0
@@ -25,8 +21,8 @@ def month(folder: Path, pairs: Iterable[tuple[str, ...]], slow: str = "") -> Non
 
 
 @pytest.fixture
-def ask(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    def run() -> tuple[int, str]:
+def ask(tmp_path, capsys):
+    def run():
         words = "locate --ordinary 20260101:20261231 --dataset-only --dataset"
         status = cli.main([*words.split(), str(tmp_path)])
         said = capsys.readouterr()
@@ -35,9 +31,7 @@ def ask(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     return run
 
 
-def test_nodes_that_were_always_together_are_both_named_and_none_is_drained(
-    ask, tmp_path: Path
-) -> None:
+def test_nodes_that_were_always_together_are_both_named_and_none_is_drained(ask, tmp_path):
     month(tmp_path, [("n1", "n2"), ("n3", "n4"), ("n5", "n6"), ("n7", "n8")] * 8, "n1")
     status, said = ask()
     assert status == 1 and "scontrol" not in said
@@ -45,7 +39,7 @@ def test_nodes_that_were_always_together_are_both_named_and_none_is_drained(
 
 
 @pytest.mark.parametrize("once", [False, True])
-def test_a_healthy_month(ask, tmp_path: Path, once: bool) -> None:
+def test_a_healthy_month(ask, tmp_path, once):
     """Nodes with one job are no green."""
     pairs = list(itertools.combinations(NODES[:6] if once else NODES, 2)) * 2
     month(tmp_path, [*pairs, *[("n7", "n8")][: 1 if once else 0]])

@@ -2,8 +2,6 @@
 switches, and those of the flagged in detail.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from mpibench.locate import judgement
@@ -12,7 +10,7 @@ from mpibench.pages import map as locate_page
 from studies import simulated_map
 
 
-def test_large_maps_are_shown_by_switch_with_the_flagged_in_detail() -> None:
+def test_large_maps_are_shown_by_switch_with_the_flagged_in_detail():
     fabric = simulated_map.fat_tree(256, leaf=16, pod=4)
     rng = np.random.default_rng(1)
     faults = simulated_map.place_faults(fabric, ("sends",), 0.5, rng)

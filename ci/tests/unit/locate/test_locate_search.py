@@ -2,8 +2,6 @@
 rate, and the right thing of those that look alike.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -15,9 +13,7 @@ from studies.simulated_map import NOISES, all_pairs, fat_tree, matchings, observ
 QUIET = NOISES["slow tail"]
 
 
-def flagged_on(
-    fabric: simulated_map.Fabric, rounds: list, kinds: tuple[str, ...], seed: int, noise=QUIET
-):
+def flagged_on(fabric, rounds, kinds, seed, noise=QUIET):
     rng = np.random.default_rng(seed)
     faults = place_faults(fabric, kinds, 0.5, rng)
     return faults, fabric_faults.flag(observe(fabric, rounds, faults, noise, rng), fabric.places())
@@ -26,7 +22,7 @@ def flagged_on(
 @pytest.mark.parametrize(
     ("size", "kind"), [(16, "sends"), (16, "receives"), (16, "both"), (9, "receives")]
 )
-def test_a_slow_node_is_named_and_nobody_else(kind: str, size: int) -> None:
+def test_a_slow_node_is_named_and_nobody_else(kind, size):
     fabric = fat_tree(size, leaf=4 if size == 16 else 3)
     ways = ("sends", "receives") if kind == "both" else (kind,)
     for seed in range(3):
@@ -35,7 +31,7 @@ def test_a_slow_node_is_named_and_nobody_else(kind: str, size: int) -> None:
         assert sorted(one for (one, *_) in flagged) == sorted(wanted)
 
 
-def test_one_way_between_two_groups() -> None:
+def test_one_way_between_two_groups():
     fabric = simulated_map.dragonfly(512, leaf=8, group=16)
     rounds = matchings(512, 16, np.random.default_rng(5))
     faults, flagged = flagged_on(fabric, rounds, ("global link",), 5)
@@ -44,7 +40,7 @@ def test_one_way_between_two_groups() -> None:
 
 
 @pytest.mark.parametrize("noise", NOISES.values(), ids=lambda noise: noise.name)
-def test_healthy_maps_flag_nothing(noise: simulated_map.Noise) -> None:
+def test_healthy_maps_flag_nothing(noise):
     """The rate is 0.05 per run: of 40 runs 2 are expected at most, and
     8 or more have a probability below 0.12 %.
     """
@@ -63,9 +59,7 @@ def test_healthy_maps_flag_nothing(noise: simulated_map.Noise) -> None:
         (16, ("uplink", "sends", "receives")),
     ],
 )
-def test_faults_that_hide_one_another_are_found_and_flag_nothing_else(
-    size: int, kinds: tuple[str, ...]
-) -> None:
+def test_faults_that_hide_one_another_are_found_and_flag_nothing_else(size, kinds):
     """At any places, a slow node below a slow uplink, at a site that says the rate of its
     uplinks: flagged was the switch of the slow nodes, or the uplinks of all others.
     """
@@ -79,7 +73,7 @@ def test_faults_that_hide_one_another_are_found_and_flag_nothing_else(
     assert found.wrong == 0 and found.found >= 0.9 * 8 * len(kinds)
 
 
-def test_pairs_of_a_node_that_is_now_and_then_slow_flag_nothing_and_nobody_is_healthy() -> None:
+def test_pairs_of_a_node_that_is_now_and_then_slow_flag_nothing_and_nobody_is_healthy():
     fabric = fat_tree(8, leaf=4)
     kept = 0
     for seed in range(8):
@@ -94,7 +88,7 @@ def test_pairs_of_a_node_that_is_now_and_then_slow_flag_nothing_and_nobody_is_he
     assert kept, "no map had such pairs: this test shows nothing"
 
 
-def described_otherwise(fabric: simulated_map.Fabric, kind: str) -> Places:
+def described_otherwise(fabric, kind):
     """A description that contradicts the cables: two nodes changed places,
     nodes dealt out in turn, one switch for all.
     """
@@ -111,9 +105,7 @@ def described_otherwise(fabric: simulated_map.Fabric, kind: str) -> Places:
 
 @pytest.mark.parametrize("size", [8, 16])
 @pytest.mark.parametrize("kind", ["two changed places", "in turn", "one switch"])
-def test_a_description_that_lies_makes_nobody_healthy_and_no_node_guilty(
-    kind: str, size: int
-) -> None:
+def test_a_description_that_lies_makes_nobody_healthy_and_no_node_guilty(kind, size):
     """A slow uplink that it does not have: of 8 nodes all were called
     healthy, of 16 those below it were flagged one by one.
     """

@@ -1,14 +1,11 @@
 """Nodes over the nights: a line for who got slower, and a band of all others."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 
 import numpy as np
 
 from mpibench.locate import answers, nights
-from mpibench.locate.findings import MapJudgement
 from mpibench.locate.maps import RECEIVES, SENDS
 from mpibench.pages import map as locate_page
 from synthetic_fabric import pair_map, sends_slowly
@@ -16,7 +13,7 @@ from synthetic_fabric import pair_map, sends_slowly
 BEGAN = datetime(2026, 11, 1, 2, tzinfo=timezone.utc)
 
 
-def night(number: int, times: float) -> MapJudgement:
+def night(number, times):
     answer = answers.judge_map(pair_map(12, sends_slowly("c5", times), seed=number))
     when = BEGAN + timedelta(days=number)
     return replace(
@@ -24,7 +21,7 @@ def night(number: int, times: float) -> MapJudgement:
     )
 
 
-def test_a_node_that_gets_slower() -> None:
+def test_a_node_that_gets_slower():
     maps = [night(number, times) for number, times in enumerate((1.0, 1.0, 1.25, 2.0))]
     found = {(one.quantity, one.way): one for one in nights.trends(maps)}
     sends = found["bandwidth_mb_per_s", SENDS]

@@ -1,12 +1,9 @@
 """Pinning policies on real kinds of nodes, and what the Cambridge paper says of them."""
 
-from __future__ import annotations
-
 import itertools
 from collections import Counter
 from dataclasses import replace
 from itertools import chain
-from typing import Any
 
 from hypothesis import given, reject
 from hypothesis import strategies as st
@@ -29,7 +26,7 @@ COMBINATIONS = list(
 )
 
 
-def cpus(policy: str, ppn: int, topology: Topology, *nic: Any) -> tuple[int, ...]:
+def cpus(policy, ppn, topology, *nic):
     """The only CPU of each rank."""
     placed = placement.place(policy, ppn, topology, *nic)
     assert placed.ranks is not None
@@ -37,7 +34,7 @@ def cpus(policy: str, ppn: int, topology: Topology, *nic: Any) -> tuple[int, ...
     return tuple(chain.from_iterable(placed.ranks))
 
 
-def test_each_rank_by_its_gpu() -> None:
+def test_each_rank_by_its_gpu():
     gpus = replace(NPS4, gpu_numa=(3, 1, 7, 5))
     assert cpus("gpu_local", 4, gpus) == (48, 16, 112, 80), (
         "the GPU's NUMA node, in the order of GPUs"
@@ -55,7 +52,7 @@ def test_each_rank_by_its_gpu() -> None:
     assert cpus("gpu_local", 8, lumi) == (49, 57, 17, 25, 1, 9, 33, 41)
 
 
-def test_what_is_run_on_the_paper_s_server() -> None:
+def test_what_is_run_on_the_paper_s_server():
     equal = {pair: first_equal(pair, COMBINATIONS, WESTMERE, (0,)) for pair in COMBINATIONS}
     assert equal["1", "scatter"] == ("1", "bunch")
     assert equal["1", "nic_remote"] == ("1", "nic_remote")
@@ -68,7 +65,7 @@ def test_what_is_run_on_the_paper_s_server() -> None:
 
 
 @st.composite
-def nodes(draw: st.DrawFn) -> Topology:
+def nodes(draw):
     """A node of any numbering, sometimes with some of its CPUs taken away."""
     numbering = draw(st.sampled_from(NUMBERINGS))
     numa = draw(st.integers(1, 3))
@@ -89,9 +86,7 @@ def nodes(draw: st.DrawFn) -> Topology:
 
 
 @given(nodes(), st.sampled_from(LISTED), st.data())
-def test_every_rank_has_a_core_of_its_own(
-    topology: Topology, policy: str, data: st.DataObject
-) -> None:
+def test_every_rank_has_a_core_of_its_own(topology, policy, data):
     ppn = data.draw(st.integers(1, len(topology.cores)))
     nic = data.draw(st.lists(st.sampled_from(topology.numa_ids), min_size=1, max_size=3))
     try:
@@ -103,7 +98,7 @@ def test_every_rank_has_a_core_of_its_own(
 
 
 @given(nodes(), st.data())
-def test_bunch_fills_one_domain_before_the_next(topology: Topology, data: st.DataObject) -> None:
+def test_bunch_fills_one_domain_before_the_next(topology, data):
     ppn = data.draw(st.integers(1, len(topology.cores)))
     where = {unit.cpu: (unit.socket, unit.numa) for unit in topology.units}
     room = Counter(where[core[0].cpu] for core in topology.cores)
@@ -114,9 +109,7 @@ def test_bunch_fills_one_domain_before_the_next(topology: Topology, data: st.Dat
 
 
 @given(nodes(), st.data())
-def test_scatter_is_balanced_as_far_as_there_is_room(
-    topology: Topology, data: st.DataObject
-) -> None:
+def test_scatter_is_balanced_as_far_as_there_is_room(topology, data):
     ppn = data.draw(st.integers(1, len(topology.cores)))
     socket = {unit.cpu: unit.socket for unit in topology.units}
     chosen = [socket[cpu] for cpu in cpus("scatter", ppn, topology)]
@@ -128,7 +121,7 @@ def test_scatter_is_balanced_as_far_as_there_is_room(
 
 
 @given(nodes(), st.data())
-def test_near_comes_before_far(topology: Topology, data: st.DataObject) -> None:
+def test_near_comes_before_far(topology, data):
     ppn = data.draw(st.integers(1, len(topology.cores)))
     nic = data.draw(st.sampled_from(topology.numa_ids))
     numa = {unit.cpu: unit.numa for unit in topology.units}

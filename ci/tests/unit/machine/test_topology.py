@@ -1,10 +1,7 @@
 """Topologies from every source and numbering, and a sentence for each contradiction."""
 
-from __future__ import annotations
-
 import os
 import re
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -17,7 +14,7 @@ from refusals import refused_as
 from synthetic_node import cpus_by, from_lscpu
 
 
-def processor(**changes: Any) -> dict[str, Any]:
+def processor(**changes):
     """Two sockets of two cores, consecutive, with changes to its topology or counts."""
     row = describe(2, 2)
     for key, value in changes.items():
@@ -25,7 +22,7 @@ def processor(**changes: Any) -> dict[str, Any]:
     return row
 
 
-def test_the_share_of_this_process() -> None:
+def test_the_share_of_this_process():
     from reframe.utility.cpuinfo import cpuinfo
 
     whole = Topology.from_processor(cpuinfo())
@@ -45,7 +42,7 @@ def test_the_share_of_this_process() -> None:
         from_lscpu("4095,0,0,0\n").of_this_process()
 
 
-def test_logical_numbers_are_those_of_hwloc() -> None:
+def test_logical_numbers_are_those_of_hwloc():
     # lstopo 2.9.0 --if synthetic "pack:2 [numa] l3:1 core:3
     # pu:2(indexes=0,6,2,8,4,10,1,7,3,9,5,11)"
     shown_by_hwloc = (0, 6, 2, 8, 4, 10, 1, 7, 3, 9, 5, 11)
@@ -71,15 +68,13 @@ def test_logical_numbers_are_those_of_hwloc() -> None:
         (processor(num_cpus=3), "num_cpus=3 but its masks show 4"),
     ],
 )
-def test_contradictions_in_a_processor_description(row: Any, sentence: str) -> None:
+def test_contradictions_in_a_processor_description(row, sentence):
     with refused_as("file-damaged", match=re.escape(sentence)):
         Topology.from_processor(row)
 
 
 @given(*(st.integers(1, most) for most in (4, 3, 3, 4, 4)), st.sampled_from(NUMBERINGS))
-def test_every_description_is_read_back(
-    sockets: int, numa: int, caches: int, cores: int, smt: int, numbering: str
-) -> None:
+def test_every_description_is_read_back(sockets, numa, caches, cores, smt, numbering):
     smt = 1 if numbering == "consecutive" else smt
     per_socket = numa * caches * cores
     row = describe(
@@ -105,7 +100,7 @@ def test_every_description_is_read_back(
         assert topology.logical == {cpu: cpu for cpu in topology.cpus}
 
 
-def test_nothing_is_placed_on_reserved_cpus() -> None:
+def test_nothing_is_placed_on_reserved_cpus():
     """Slurm reserves whole cores: with one thread of a core the other is gone, too."""
     node = describe(sockets=2, cores_per_socket=4, smt=2, numbering="smt_last")
     left = condition.Partition(node, {"reserved_cpus": "0,12-13"}).topology

@@ -1,12 +1,9 @@
 """What STREAM's output proves, and references of memory."""
 
-from __future__ import annotations
-
 import json
 import random
 import zlib
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -23,13 +20,13 @@ MUTATIONS = 5_000
 PAGES = 737280
 
 
-def changed(**fields: Any) -> str:
+def changed(**fields):
     """The golden output with other fields, signed."""
     said = f"{TITLE}\n{json.dumps({**json.loads(LINE), **fields})}\n"
     return f"{said}# end: CRC-32 {zlib.crc32(said.encode()):08x}\n"
 
 
-def on_two_nodes(memory: str, *pages: dict[str, int], **fields: Any) -> str:
+def on_two_nodes(memory, *pages, **fields):
     """The output of a node with two NUMA nodes, one core each: the pages of each core's part."""
     wanted = {"local": [0, 1], "remote": [1, 0], "interleaved": [-1, -1]}[memory]
     threads = [
@@ -40,12 +37,12 @@ def on_two_nodes(memory: str, *pages: dict[str, int], **fields: Any) -> str:
     return changed(**{"memory": memory, "numa_nodes": 2, "threads": threads, **kib, **fields})
 
 
-def judge(text: str, memory: str = "local", cache: str = "as_is", cores: int = 2) -> list[str]:
+def judge(text, memory="local", cache="as_is", cores=2):
     """The judgement of a node, by default with as many cores as the recorded one."""
     return stream.judge(read(text, memory, cache, REPETITIONS), cores)
 
 
-def test_the_golden_output_is_read_and_nothing_is_odd() -> None:
+def test_the_golden_output_is_read_and_nothing_is_odd():
     result = read(GOLDEN, "local", "as_is", REPETITIONS)
     assert (result.array_bytes, result.last_level_cache_bytes) == (2013265920, 503316480)
     pages = [(one.core, dict(one.pages)) for one in result.threads]
@@ -55,7 +52,7 @@ def test_the_golden_output_is_read_and_nothing_is_odd() -> None:
     assert judge(GOLDEN) == judge(changed(largest_error=1e-13)) == []
 
 
-def test_whatever_happens_to_the_text_is_refused() -> None:
+def test_whatever_happens_to_the_text_is_refused():
     """A number that is lost or changed on the way is never taken for a measurement."""
     chance = random.Random(7)
     silent = []
@@ -90,7 +87,7 @@ def test_whatever_happens_to_the_text_is_refused() -> None:
         (GOLDEN, 4, "2 threads ran on a node with 4 cores"),
     ],
 )
-def test_what_is_no_measurement_of_the_node(text: str, cores: int, said: str) -> None:
+def test_what_is_no_measurement_of_the_node(text, cores, said):
     [sentence] = judge(text, cores=cores)
     assert said in sentence
 
@@ -110,14 +107,12 @@ def test_what_is_no_measurement_of_the_node(text: str, cores: int, said: str) ->
         ("interleaved", ({"0": 3_000}, {"1": 4_500}), ""),
     ],
 )
-def test_pages_are_where_they_were_asked_for(
-    memory: str, pages: tuple[dict[str, int], ...], said: str
-) -> None:
+def test_pages_are_where_they_were_asked_for(memory, pages, said):
     sentences = judge(on_two_nodes(memory, *pages), memory)
     assert [said in one for one in sentences] == ([True] if said else []), sentences
 
 
-def test_what_was_asked_of_the_kernel_is_held_against_the_request() -> None:
+def test_what_was_asked_of_the_kernel_is_held_against_the_request():
     """A program that binds the pages of a core to its own node and
     calls them remote has measured nothing.
     """
@@ -138,8 +133,8 @@ def test_what_was_asked_of_the_kernel_is_held_against_the_request() -> None:
     ],
 )
 def test_memory_that_is_free_or_held_by_programs_is_no_filled_page_cache(
-    memory: str, free: int, cached: int, said: str
-) -> None:
+    memory, free, cached, said
+):
     """What was to be on a node must not fit into what is free there:
     the kernel would not have had to choose.
     """
@@ -153,7 +148,7 @@ def test_memory_that_is_free_or_held_by_programs_is_no_filled_page_cache(
     assert [said in one for one in sentences] == ([True] if said else []), sentences
 
 
-def test_what_a_full_page_cache_displaces_is_what_is_measured() -> None:
+def test_what_a_full_page_cache_displaces_is_what_is_measured():
     """Figure 7 of Cambridge 2011: with zone_reclaim_mode 0 the kernel takes
     memory of the other node, and it is said here.
     """

@@ -2,8 +2,6 @@
 evidence is held against lines that others recorded.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 
@@ -48,14 +46,14 @@ CARD = LINES["nic_verbose"].replace(
         (LINES["env_display"], "printed no line naming its libfabric provider"),
     ],
 )
-def test_another_way_than_the_one_asked_for_is_seen(text: str, sentence: str) -> None:
+def test_another_way_than_the_one_asked_for_is_seen(text, sentence):
     assert any(sentence in said for said in check_proofs(setting_of(CRAY, SS200), text))
 
 
 # ---- ParaStation MPI ----
 
 
-def connected(*plugins: str) -> str:
+def connected(*plugins):
     """``DPRINT(D_CONTYPE, "CONNECT %s via %s%s", ...)`` of pscom's
     lib/pscom/pscom_con.c, and ACCEPT likewise.
     """
@@ -69,7 +67,7 @@ def connected(*plugins: str) -> str:
 VERBS = Fabric("hdr200", "verbs", "cluster", (Rail("mlx5_0", port=1),))
 
 
-def test_pscom_names_the_plugin_of_each_connection() -> None:
+def test_pscom_names_the_plugin_of_each_connection():
     setting = setting_of(PARASTATION, VERBS)
     asked = {"OPENIB": "1", "OPENIB_HCA": "mlx5_0", "TCP": "0", "UCP": "0", "SHM": "1"}
     assert {f"PSP_{name}": value for name, value in asked.items()}.items() <= setting.env.items()

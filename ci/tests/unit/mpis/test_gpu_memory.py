@@ -2,8 +2,6 @@
 manuals, sources and lines that others recorded.
 """
 
-from __future__ import annotations
-
 import itertools
 import re
 from dataclasses import replace
@@ -34,7 +32,7 @@ SLINGSHOT = Fabric("ss200", "cxi", "cluster", (Rail("cxi0"),))
 IPC = {kind: fabric_of("gpu_ipc", "node", kind) for kind in KINDS}
 
 
-def of_gpus(fabric: Fabric, kind: str) -> Fabric:
+def of_gpus(fabric, kind):
     return replace(fabric, memory=Memory("device", kind))
 
 
@@ -43,9 +41,9 @@ def of_gpus(fabric: Fabric, kind: str) -> Fabric:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_mpi_and_transport_has_what_memory_of_gpus_needs_or_a_reason_of_its_own(
-    kind: str,
-) -> None:
-    resolved: dict[str, set[str]] = {}
+    kind,
+):
+    resolved = {}
     for stack, transport, scope in itertools.product(every_stack(), OF_GPUS, ("node", "cluster")):
         if scope == "cluster" and transport in ("shm", "gpu_ipc"):
             continue
@@ -77,7 +75,7 @@ def test_every_mpi_and_transport_has_what_memory_of_gpus_needs_or_a_reason_of_it
 # ---- UCX ----
 
 
-def test_what_ucx_says_of_its_protocols_is_named() -> None:
+def test_what_ucx_says_of_its_protocols_is_named():
     (note,) = shared_evidence.ucx_ways(LINES["ucx_protocols"])
     assert note.endswith(", through memory of the host)")
     # 1.20 pads the process; the memory is another there.
@@ -96,7 +94,7 @@ def test_what_ucx_says_of_its_protocols_is_named() -> None:
 # ---- libfabric ----
 
 
-def test_open_mpi_that_stages_without_a_word_is_caught() -> None:
+def test_open_mpi_that_stages_without_a_word_is_caught():
     _, err = golden("openmpi-5.0.11-ofi-lo")
     chosen = LINES["openmpi_selected"].replace("null", "cuda")
     right = (
@@ -120,7 +118,7 @@ def test_open_mpi_that_stages_without_a_word_is_caught() -> None:
 # ---- Cray MPICH, Intel MPI, MVAPICH2-GDR, ParaStation MPI ----
 
 
-def test_intel_mpi_that_turns_its_support_off_is_caught() -> None:
+def test_intel_mpi_that_turns_its_support_off_is_caught():
     setting = setting_of(knowing(INTEL, "cuda"), IPC["cuda"])
     recorded = LINES["intel"].replace("FABRICS=ofi", "FABRICS=shm")
     assert check_proofs(setting, recorded) == []

@@ -2,10 +2,7 @@
 them, and what is refused. No adapter is here: held against sources and lines of others.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -76,7 +73,7 @@ UCX = {"UCX_IB_SL": "3", "UCX_IB_TRAFFIC_CLASS": "104"}
         ),
     ],
 )
-def test_each_mpi_has_its_own_variables(stack, fabric: Fabric, variables: dict) -> None:
+def test_each_mpi_has_its_own_variables(stack, fabric, variables):
     setting = setting_of(stack, fabric)
     plain = setting_of(stack, replace(fabric, service_level="", traffic_class=""))
     more = {name: setting.env[name] for name in set(setting.env) - {*plain.env}}
@@ -96,12 +93,12 @@ def test_each_mpi_has_its_own_variables(stack, fabric: Fabric, variables: dict) 
         (PARASTATION, replace(VERBS, **LEVEL)),
     ],
 )
-def test_an_mpi_without_a_variable_is_left_out(stack, fabric: Fabric) -> None:
+def test_an_mpi_without_a_variable_is_left_out(stack, fabric):
     with pytest.raises(NotMeasured, match=f"has no variable for the .* over {fabric.transport}"):
         setting_of(stack, fabric)
 
 
-def test_ucx_must_have_read_it() -> None:
+def test_ucx_must_have_read_it():
     setting = setting_of(MPICH_UCX, replace(EDR, **LEVEL))
     lane = "ucp_worker.c:1912 UCX  INFO  ucp_context_0 inter-node cfg#2 tag(rc_mlx5/mlx5_0:1)\n"
     unread = "parser.c:2305 UCX  WARN  unused {} variable{}: UCX_NET_DEVIC{}\n"
@@ -121,7 +118,7 @@ def test_ucx_must_have_read_it() -> None:
     assert setting.env["UCX_WARN_UNUSED_ENV_VARS"] == "y"
 
 
-def test_nobody_sets_another_one_unseen() -> None:
+def test_nobody_sets_another_one_unseen():
     fabric = replace(EDR, **LEVEL)
     there = replace(resolved(), fabric=fabric, setting=setting_of(MPICH_UCX, fabric))
     assert replace(there, chosen={"UCX_IB_SL": "3"}).job_env["UCX_IB_SL"] == "3"
@@ -129,7 +126,7 @@ def test_nobody_sets_another_one_unseen() -> None:
         replace(there, chosen={"UCX_IB_SL": "0"})
 
 
-def test_cray_mpich_shows_the_class_in_effect() -> None:
+def test_cray_mpich_shows_the_class_in_effect():
     setting = setting_of(CRAY, SS200)
     lines = (GOLDEN / "craympich-lines.txt").read_text()
     default = next(line for line in lines.splitlines() if "MPICH_OFI_DEFAULT_TCLASS" in line)
@@ -142,7 +139,7 @@ def test_cray_mpich_shows_the_class_in_effect() -> None:
         assert [wanted in one for one in said] == [True] * bool(wanted)
 
 
-def test_nccl_says_what_it_took() -> None:
+def test_nccl_says_what_it_took():
     memory = {"memory": Memory(DEVICE, "cuda")}
     fabric = replace(EDR, **ROCE, **memory)
     setting = setting_of(INTEL, fabric, nccl_tests.LIBRARY)
@@ -155,7 +152,7 @@ def test_nccl_says_what_it_took() -> None:
         )
 
 
-def test_what_is_stored_says_which() -> None:
+def test_what_is_stored_says_which():
     there = resolved()
     whole = replace(there, stack=replace(there.stack, build={"lock_hash": "0123"}))
     assert "quality_of_service" not in whole.as_dict()
@@ -165,13 +162,13 @@ def test_what_is_stored_says_which() -> None:
     assert "quality_of_service" in {fact.column for fact in history.ASKED_FACTS}
 
 
-def test_programs_below_mpi_are_not_told() -> None:
+def test_programs_below_mpi_are_not_told():
     group = catalogue.PAIRS["wire_rdma"]
     assert below_mpi.find_obstacle(EDR, group, "slurm") == ""
     assert "service level 3" in below_mpi.find_obstacle(replace(EDR, **LEVEL), group, "slurm")
 
 
-def described(transport: str, **classes: object) -> dict:
+def described(transport, **classes):
     rail = {"device": "hfi1_0", "line_rate_gbit_per_s": 100}
     rails = {} if transport == "as_shipped" else {"rails": [rail]}
     return edit(
@@ -195,7 +192,7 @@ def described(transport: str, **classes: object) -> dict:
         ("as_shipped", {"service_level": 3}, False),
     ],
 )
-def test_what_a_site_may_say(tmp_path: Path, transport: str, classes: dict, good: bool) -> None:
+def test_what_a_site_may_say(tmp_path, transport, classes, good):
     path = write_system(tmp_path, described(transport, **classes))
     if not good:
         with refused_as("system-description"):

@@ -2,18 +2,14 @@
 what was asked for, and those that were not.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from folders import DATA
 from reframe_tests.harness.cases.job.transports import check_proofs, strip_debug
 from reframe_tests.harness.machine.fabric import Fabric, Rail
-from reframe_tests.harness.stacks.stack import Stack
 from synthetic_stack import (
     EDR,
     ETH,
@@ -51,7 +47,7 @@ from synthetic_stack import (
         (OPENMPI, ETH, "openmpi-5.0.11-two-nodes"),
     ],
 )
-def test_recorded_runs_are_proven(stack: Stack, fabric: Fabric, recording: str) -> None:
+def test_recorded_runs_are_proven(stack, fabric, recording):
     assert judge(stack, fabric, recording) == []
 
 
@@ -83,16 +79,14 @@ def test_recorded_runs_are_proven(stack: Stack, fabric: Fabric, recording: str) 
         (OPENMPI, EDR, "openmpi-5.0.11-ucx-eth0", "UCX lane 'tcp/eth0'"),
     ],
 )
-def test_recorded_runs_of_something_else_are_caught(
-    stack: Stack, fabric: Fabric, recording: str, reported: str
-) -> None:
+def test_recorded_runs_of_something_else_are_caught(stack, fabric, recording, reported):
     assert any(
         f" reports {reported}" in said and said.startswith("asked for ")
         for said in judge(stack, fabric, recording)
     )
 
 
-def test_another_device_than_the_one_asked_for_on_the_same_transport() -> None:
+def test_another_device_than_the_one_asked_for_on_the_same_transport():
     line = (
         "ucp_worker.c:1912 UCX  INFO    ucp_context_0 inter-node cfg#2 tag(rc_mlx5/{0}:1)  "
         "am(rc_mlx5/{0}:1)\n"
@@ -106,7 +100,7 @@ def test_another_device_than_the_one_asked_for_on_the_same_transport() -> None:
     assert "'rc_mlx5/mlx5_1:1'" in sentence and "mlx5_0:1'" not in sentence
 
 
-def test_a_device_name_is_no_regular_expression() -> None:
+def test_a_device_name_is_no_regular_expression():
     setting = setting_of(OPENMPI, replace(LO, rails=(Rail("eth1.5"),)))
     lines = (
         "[n:1] btl:tcp: 0x1: if {} kidx 1 cnt 0\n[n:1] mca: bml: Using tcp btl for send to "
@@ -120,7 +114,7 @@ def test_a_device_name_is_no_regular_expression() -> None:
 # -------------------------------------------------------------------------------------------------
 
 
-def test_loaded_providers_are_no_used_ones() -> None:
+def test_loaded_providers_are_no_used_ones():
     """On a machine with RDMA libraries libfabric loads their providers
     too, then takes the one FI_PROVIDER names.
     """
@@ -153,7 +147,7 @@ _TABLE = re.compile(r"\s*|#.*| +#bytes .*| +\d.*")
 
 
 @pytest.mark.parametrize("path", sorted(GOLDEN.glob("*.out.txt")), ids=lambda path: path.name)
-def test_stripping_leaves_the_benchmark_and_nothing_else(path: Path) -> None:
+def test_stripping_leaves_the_benchmark_and_nothing_else(path):
     stack = next(stack for name, stack in STACK_OF.items() if path.name.startswith(name))
     text = path.read_text()
     clean, debug = strip_debug(stack, text)
@@ -165,7 +159,7 @@ def test_stripping_leaves_the_benchmark_and_nothing_else(path: Path) -> None:
 
 
 @pytest.mark.parametrize("stack", [INTEL, MPICH, OPENMPI], ids=lambda stack: stack.mpi)
-def test_benchmark_output_is_never_taken_for_debug_lines(stack: Stack) -> None:
+def test_benchmark_output_is_never_taken_for_debug_lines(stack):
     # hpcc writes into a file of its own.
     outputs = [
         path for path in sorted((DATA / "golden").glob("*.txt")) if not path.name.startswith("hpcc")

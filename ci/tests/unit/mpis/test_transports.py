@@ -1,16 +1,13 @@
 """The transport table as a whole, and what it sets."""
 
-from __future__ import annotations
-
 import itertools
 import re
-from collections.abc import Iterable
 
 import pytest
 
 from reframe_tests.harness.evidence.traffic import CHOOSERS
 from reframe_tests.harness.mpis import openmpi, registry
-from reframe_tests.harness.mpis.transport import Range, TransportRow, rows_as_of
+from reframe_tests.harness.mpis.transport import Range, rows_as_of
 from reframe_tests.harness.vocabulary import NotMeasured
 from synthetic_stack import FORCED, attempt, every_stack, fabric_of
 
@@ -22,7 +19,7 @@ ROWS = [row for mpi in registry.known().values() for row in mpi.rows]
 
 
 @pytest.mark.parametrize("scope", ["node", "cluster"])
-def test_settings_are_filled_and_name_the_device(scope: str) -> None:
+def test_settings_are_filled_and_name_the_device(scope):
     resolved = 0
     for stack, transport in itertools.product(every_stack(), FORCED):
         if transport == "shm" and scope == "cluster":
@@ -50,7 +47,7 @@ def test_settings_are_filled_and_name_the_device(scope: str) -> None:
     assert resolved > 60
 
 
-def test_every_row_has_a_proof_and_whole_patterns() -> None:
+def test_every_row_has_a_proof_and_whole_patterns():
     choosing = re.compile(r"FABRICS|PROVIDER|TLS|DEVICES|IFACE|NETMOD|_(pml|btl|mtl)$")
     for row in ROWS:
         proofs = [*row.proofs, *itertools.chain(*row.proofs_by_scope.values())]
@@ -64,7 +61,7 @@ def test_every_row_has_a_proof_and_whole_patterns() -> None:
         assert not any(map(choosing.search, row.debug_env)), "debug settings choose nothing"
 
 
-def test_no_two_rows_overlap_and_no_gap_covers_a_row() -> None:
+def test_no_two_rows_overlap_and_no_gap_covers_a_row():
     for mpi in registry.known().values():
         for one, other in itertools.combinations(mpi.rows, 2):
             if (one.transport, one.device) == (other.transport, other.device):
@@ -78,15 +75,15 @@ def test_no_two_rows_overlap_and_no_gap_covers_a_row() -> None:
                 assert not row.versions.overlaps(gap.versions), (row, gap)
 
 
-def test_the_settings_of_rails_are_quoted_where_the_wrong_ones_were_used() -> None:
+def test_the_settings_of_rails_are_quoted_where_the_wrong_ones_were_used():
     assert {"UCX_MAX_EAGER_RAILS", "UCX_MAX_RNDV_RAILS", "UCX_MAX_RMA_RAILS"} <= set(CHOOSERS)
 
 
 @pytest.mark.parametrize("release", [(4, 1), (5, 0, 9)])
 def test_a_fork_has_and_must_show_what_the_release_it_comes_from_must(
-    release: tuple[int, ...],
-) -> None:
-    def demanded(rows: Iterable[TransportRow], version: tuple[int, ...]) -> list[tuple[str, bool]]:
+    release,
+):
+    def demanded(rows, version):
         parts = [(row, *row.memory.values(), *row.classes.values()) for row in rows]
         proofs = [
             proof

@@ -2,12 +2,7 @@
 number; and what it may take where nobody says.
 """
 
-from __future__ import annotations
-
-from collections.abc import Mapping, Sequence
-from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -25,13 +20,13 @@ RUN = (
 )
 
 
-def ended(number: int, name: str, status: str = "      OK") -> str:
+def ended(number, name, status="      OK"):
     return (
         f"[ {status} ] ({number:2}/2) {name} %fabric=shm /86759943 @generic:default+mpich-wheels\n"
     )
 
 
-def test_the_newest_night_of_the_label_counts(tmp_path: Path) -> None:
+def test_the_newest_night_of_the_label_counts(tmp_path):
     for number in range(3):
         write_session(tmp_path, number, labels={"run": "nightly"})
     write_session(tmp_path, 4, labels={"run": "other"})
@@ -42,8 +37,8 @@ def test_the_newest_night_of_the_label_counts(tmp_path: Path) -> None:
 
 
 def test_of_a_planned_night_the_plan_says_what_is_left_and_lines_are_hidden(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    monkeypatch,
+):
     """Also of the first one, whose costs are a model's."""
     clock = [0.0]
     said = list[str]()
@@ -57,7 +52,7 @@ def test_of_a_planned_night_the_plan_says_what_is_left_and_lines_are_hidden(
         for name, seconds in (("A", 50.0), ("B", 450.0))
     ]
     made = SimpleNamespace(record=SimpleNamespace(id="x", cases=rows))
-    plan: Any = SimpleNamespace(plan=made, environ={})
+    plan = SimpleNamespace(plan=made, environ={})
     lines = [
         (0, RUN),
         (100, ended(1, "A")),
@@ -65,7 +60,7 @@ def test_of_a_planned_night_the_plan_says_what_is_left_and_lines_are_hidden(
         (101, ended(2, "B", "    SKIP")),
     ]
 
-    def run(words: Sequence[str], log: Path, show: Any, *_: object, tell: Any) -> int:
+    def run(words, log, show, *_, tell):
         assert "run=nightly,plan=x" in words
         for seconds, line in lines:
             clock[0] = seconds
@@ -93,9 +88,7 @@ def test_of_a_planned_night_the_plan_says_what_is_left_and_lines_are_hidden(
         ("local", {"BUDGET": "1h"}, "nightly", "", "1h"),
     ],
 )
-def test_the_budget_of_a_night(
-    tmp_path: Path, scheduler: str, environ: Mapping[str, str], mode: str, options: str, budget: str
-) -> None:
+def test_the_budget_of_a_night(tmp_path, scheduler, environ, mode, options, budget):
     system = synthetic_site.three_partitions()
     system["hostnames"] = [".*"]
     for partition in system["partitions"]:
@@ -105,11 +98,9 @@ def test_the_budget_of_a_night(
 
 
 @pytest.mark.parametrize("budget", ["30m", "none"])
-def test_a_plan_is_made_of_what_a_killed_night_left_unexported_too(
-    budget: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_plan_is_made_of_what_a_killed_night_left_unexported_too(budget, monkeypatch):
     """ReFrame had stored its session; the dataset, which plans are made of, lacked it."""
-    done: list[str] = []
+    done = []
     monkeypatch.setenv("BUDGET", budget)
     monkeypatch.setattr(
         nightly.Store, "bring_up_to_date", lambda *where: done.append("exported") or ["a note"]

@@ -2,11 +2,8 @@
 policy lets nothing else load or run.
 """
 
-from __future__ import annotations
-
 import json
 import re
-from pathlib import Path
 
 import jinja2
 
@@ -18,7 +15,7 @@ from synthetic_session import HOSTILE
 PRODUCT = metadata.ROOT / "ci" / "mpibench"
 
 
-def test_each_section_and_chart_shows_hostile_names(tmp_path: Path) -> None:
+def test_each_section_and_chart_shows_hostile_names(tmp_path):
     read = Reader(hostile_report(tmp_path))
     sections = "top summary failures figures gates evidence stacks case-0"
     assert all(HOSTILE in read.text[name] for name in sections.split())
@@ -27,7 +24,7 @@ def test_each_section_and_chart_shows_hostile_names(tmp_path: Path) -> None:
     assert HOSTILE in {trace.get("name") for figure in figures for trace in figure["data"]}
 
 
-def test_plotly_is_beside_a_page_that_draws_once_for_its_folder(tmp_path: Path) -> None:
+def test_plotly_is_beside_a_page_that_draws_once_for_its_folder(tmp_path):
     name, source = page.plotly_script()
     page.write(tmp_path / "plain.html", page.sections("kind", "title", [("", ["a text"])]))
     assert not list(tmp_path.glob("*.js"))
@@ -46,7 +43,7 @@ def test_plotly_is_beside_a_page_that_draws_once_for_its_folder(tmp_path: Path) 
 # Templates.
 
 
-def test_templates_escape_and_are_given_what_they_name() -> None:
+def test_templates_escape_and_are_given_what_they_name():
     assert page.TEMPLATES.autoescape is True
     assert page.TEMPLATES.undefined is jinja2.StrictUndefined
     paths = list(PRODUCT.parent.glob("mpibench*/**/templates/*"))

@@ -1,7 +1,5 @@
 """Maps of pairs: their rounds, what the instrument prints, and what is stored."""
 
-from __future__ import annotations
-
 import copy
 import errno
 import json
@@ -16,7 +14,6 @@ from dataclasses import replace
 from itertools import chain, combinations, islice
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
-from typing import Any
 
 import polars as pl
 import pytest
@@ -43,12 +40,12 @@ from studies.output_damage import golden
 from synthetic_evidence import lines_of, sealed
 
 
-def members(pairs: schedule.Round) -> list[int]:
+def members(pairs):
     return list(chain.from_iterable(pairs))
 
 
 @given(some.integers(0, 60))
-def test_all_pairs_are_there_once_in_disjoint_rounds(nodes: int) -> None:
+def test_all_pairs_are_there_once_in_disjoint_rounds(nodes):
     rounds = schedule.circle_rounds(nodes)
     assert len(rounds) == schedule.number_of_rounds(nodes, 0)
     assert Counter(frozenset(pair) for pair in chain.from_iterable(rounds)) == Counter(
@@ -72,16 +69,16 @@ SUITE = catalogue.SUITES["pair_map"]
 
 
 @pytest.fixture(scope="module")
-def program() -> Any:
+def program():
     """The instrument without MPI."""
     stand_in = ModuleType("mpi4py")
-    stand_in.MPI = SimpleNamespace(Exception=RuntimeError, FLOAT=None)  # type: ignore[attr-defined]
+    stand_in.MPI = SimpleNamespace(Exception=RuntimeError, FLOAT=None)
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(sys.modules, "mpi4py", stand_in)
         return SimpleNamespace(**runpy.run_path(str(FOLDER / "pair_map.py")))
 
 
-def test_a_rank_holds_one_round_at_a_time(program: Any) -> None:
+def test_a_rank_holds_one_round_at_a_time(program):
     tracemalloc.start()
     try:
         steps = program.steps_of(schedule.circle_rounds(2000), 2, 1, 0)
@@ -91,7 +88,7 @@ def test_a_rank_holds_one_round_at_a_time(program: Any) -> None:
         tracemalloc.stop()
 
 
-def kept(pairs: PairMap, folder: Path, *others: Path) -> PairMap:
+def kept(pairs, folder, *others):
     """A map as a record names it whose values are in a folder."""
     return read_pair_map(pairs.keep(folder), "case 1", others)
 
@@ -100,7 +97,7 @@ def kept(pairs: PairMap, folder: Path, *others: Path) -> PairMap:
 RECORDED = golden("pair_map-mpich-n5-sampled.txt")
 
 
-def made(silent: str = "", **changes: Any) -> str:
+def made(silent="", **changes):
     """The recorded output with another first line, or as one whose node did not answer."""
     head, lines = copy.deepcopy(lines_of(RECORDED))
     named = [node for node, _ in head["nodes"]]
@@ -116,7 +113,7 @@ def made(silent: str = "", **changes: Any) -> str:
     return sealed({**head, **changes}, lines)
 
 
-def test_a_whole_output() -> None:
+def test_a_whole_output():
     found = output.read(RECORDED, "map.1.out")
     assert found.whole and (found.rounds, found.silent, found.seconds) == (6, {}, 13.6)
     assert (found.design, found.nodes) == ("sampled", ("c1", "c2", "c3", "c4", "c5"))
@@ -135,7 +132,7 @@ def test_a_whole_output() -> None:
     assert list(again.values) == list(found.values) and again.whole
 
 
-def test_a_silent_node_is_named_and_its_pairs_have_no_value() -> None:
+def test_a_silent_node_is_named_and_its_pairs_have_no_value():
     text = made("c2")
     found = output.read(text, "map.1.out")
     assert found.silent == {"c2": "did not answer in round 1"}
@@ -145,11 +142,11 @@ def test_a_silent_node_is_named_and_its_pairs_have_no_value() -> None:
         SUITE.parse(text, "map.1.out")
 
 
-def test_an_output_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    added: list[int] = []
+def test_an_output_is_read_once(monkeypatch):
+    added = []
     add = output.PairColumns.add
 
-    def count(columns: Any, *values: Any) -> None:
+    def count(columns, *values):
         added.append(len(values[-1]))
         add(columns, *values)
 
@@ -169,7 +166,7 @@ def test_an_output_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert SUITE.facts(RECORDED).hosts == dict(enumerate(f"c{number}" for number in range(1, 6)))
 
 
-def test_what_was_read_is_kept_as_it_was_printed(tmp_path: Path) -> None:
+def test_what_was_read_is_kept_as_it_was_printed(tmp_path):
     found = output.read(made("c2"), "map.1.out")
     rows = sorted(found.values, key=lambda one: QUANTITIES.index(one.quantity))
     for right, counted in (({}, None), ({"c1": True, "c3": False}, False)):
@@ -194,30 +191,30 @@ class StoppedNow:
     processor is stopped for 3 of each 4 ms.
     """
 
-    def __init__(self, *, stopped: bool) -> None:
+    def __init__(self, *, stopped):
         self.now = 0.0
         self.stopped = stopped
         self.sent = list[int]()
 
-    def perf_counter(self) -> float:
+    def perf_counter(self):
         return self.now
 
-    def Send(self, what: Any, partner: int, tag: int) -> None:  # noqa: N802
+    def Send(self, what, partner, tag):  # noqa: N802
         self.sent.append(what[0][0])
         self._pass()
 
-    def Recv(self, what: Any, partner: int, tag: int) -> None:  # noqa: N802
+    def Recv(self, what, partner, tag):  # noqa: N802
         self._pass()
 
-    def _pass(self) -> None:
+    def _pass(self):
         self.now += 2.5e-6
         if self.stopped and self.now % 0.004 > 0.001:
             self.now += 0.004 - self.now % 0.004
 
 
 def test_a_latency_lasts_long_enough_to_meet_a_processor_that_is_stopped_now_and_then(
-    program: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    program, monkeypatch
+):
     means = []
     call = program.Rank.call
     for stopped in (False, True):
@@ -233,9 +230,7 @@ def test_a_latency_lasts_long_enough_to_meet_a_processor_that_is_stopped_now_and
     assert means[1] > 2 * means[0]
 
 
-def test_the_instrument_prints_what_is_read(
-    program: Any, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_instrument_prints_what_is_read(program, capsys):
     facts = {
         **dict.fromkeys(("seed", "rounds", "orders", "repeats"), 1),
         **{"design": "all", "latency_count": 1, "message_count": 1, "switches": None},
@@ -266,8 +261,8 @@ MAP = PairMap("all", 1, 3, ("c1", "c2", "c3"), {"c3": "did not answer in round 2
 
 
 def test_values_are_a_file_beside_the_record_and_the_same_in_a_folder_it_moved_to(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     record = json.loads(json.dumps(MAP.keep(tmp_path / "here")))
     assert "rows" not in record
     found = read_pair_map(record, "case 1")
@@ -280,26 +275,22 @@ def test_values_are_a_file_beside_the_record_and_the_same_in_a_folder_it_moved_t
     assert moved == found and tuple(moved.rows()) == VALUES
 
 
-def test_values_of_an_older_record_are_read_and_written_to_a_file(tmp_path: Path) -> None:
+def test_values_of_an_older_record_are_read_and_written_to_a_file(tmp_path):
     old = read_pair_map(json.loads(json.dumps(MAP.as_dict())), "case 1")
     assert old == MAP
     assert tuple(kept(old, tmp_path).rows()) == VALUES
 
 
-def test_without_polars_the_record_has_the_values(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_polars_the_record_has_the_values(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "polars", None)
     assert kept(MAP, tmp_path) == MAP
 
 
-def written(folder: Path, *values: PairValue) -> PairMap:
+def written(folder, *values):
     return kept(replace(MAP, values=values), folder)
 
 
-def test_a_writer_that_was_killed_harms_no_map_and_what_it_left_is_known(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_writer_that_was_killed_harms_no_map_and_what_it_left_is_known(tmp_path, monkeypatch):
     """The next one may have its process id."""
     first, second = (written(tmp_path / "maps", value) for value in VALUES[:2])
     with monkeypatch.context() as killed, pytest.raises(ZeroDivisionError):
@@ -314,10 +305,8 @@ def test_a_writer_that_was_killed_harms_no_map_and_what_it_left_is_known(
 
 
 @pytest.mark.parametrize("number", [errno.EXDEV, errno.EIO], ids=errno.errorcode.get)
-def test_a_map_is_copied_only_where_it_cannot_be_linked(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
-) -> None:
-    def fail(*_: object) -> None:
+def test_a_map_is_copied_only_where_it_cannot_be_linked(tmp_path, monkeypatch, number):
+    def fail(*_):
         raise OSError(number, os.strerror(number))
 
     found = written(tmp_path / "here", *VALUES)
@@ -330,15 +319,13 @@ def test_a_map_is_copied_only_where_it_cannot_be_linked(
         assert tuple(kept(found, tmp_path / "dataset").rows()) == VALUES
 
 
-def test_a_record_never_names_the_values_of_another_writer(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_record_never_names_the_values_of_another_writer(tmp_path, monkeypatch):
     """Who writes to the same file at the same time, as from another node."""
     written(tmp_path / "theirs", VALUES[0])
     [theirs] = (tmp_path / "theirs").iterdir()
     write = pl.DataFrame.write_parquet
 
-    def beside(frame: pl.DataFrame, place: Any, **options: Any) -> None:
+    def beside(frame, place, **options):
         write(frame, place, **options)
         if isinstance(place, Path):
             shutil.copy(theirs, place)
@@ -347,7 +334,7 @@ def test_a_record_never_names_the_values_of_another_writer(
     assert tuple(written(tmp_path / "mine", *VALUES).rows()) == VALUES
 
 
-def test_a_map_that_has_no_room_is_an_error_of_the_disk(tmp_path: Path) -> None:
+def test_a_map_that_has_no_room_is_an_error_of_the_disk(tmp_path):
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (9, before[1]))
     try:
@@ -359,9 +346,7 @@ def test_a_map_that_has_no_room_is_an_error_of_the_disk(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", ["gone", "cut", "flipped", "of another map"])
-def test_a_file_that_is_not_the_one_that_was_written_is_not_read(
-    tmp_path: Path, damage: str
-) -> None:
+def test_a_file_that_is_not_the_one_that_was_written_is_not_read(tmp_path, damage):
     found = kept(MAP, tmp_path)
     [file] = tmp_path.glob("*.parquet")
     content = file.read_bytes()
@@ -392,7 +377,7 @@ def test_a_file_that_is_not_the_one_that_was_written_is_not_read(
         ('"values": [[', '"values": ["a", ['),
     ],
 )
-def test_damage_is_refused(old: str, new: str) -> None:
+def test_damage_is_refused(old, new):
     for text in (RECORDED.replace(old, new, 1), RECORDED * 2):
         with pytest.raises(BadInput):
             output.read(text, "map.1.out")
@@ -407,9 +392,7 @@ def test_damage_is_refused(old: str, new: str) -> None:
     some.integers(0, 10**6),
 )
 @settings(deadline=None)
-def test_a_sample_is_perfect_matchings_that_know_the_switches(
-    leaves: list[str], rounds: int, seed: int
-) -> None:
+def test_a_sample_is_perfect_matchings_that_know_the_switches(leaves, rounds, seed):
     found = schedule.matchings(leaves, rounds, seed)
     assert found == schedule.matchings(leaves, rounds, seed), "the seed determines it"
     assert len(found) == rounds
@@ -429,8 +412,8 @@ def test_a_sample_is_perfect_matchings_that_know_the_switches(
     assert max(off.values()) - min(off.values()) <= 1, "rounds off are shared out"
 
 
-def test_what_a_map_costs_and_how_often_it_is_passed() -> None:
-    more: dict[str, Any] = {"transfer_s": 0.25, "pings": 100}
+def test_what_a_map_costs_and_how_often_it_is_passed():
+    more = {"transfer_s": 0.25, "pings": 100}
     cost = schedule.cost_s(16, 15, 2, **more)
     assert cost == pytest.approx(2 * 15 * (2 * 0.25 + 2 * schedule.LATENCY_S + 3 * 0.0036))
     assert schedule.cost_s(16, 15, 2, **more, one_at_a_time=True) > cost
@@ -456,7 +439,7 @@ def test_what_a_map_costs_and_how_often_it_is_passed() -> None:
         {"tree": {"origin": "slurm", "switches": {"a": {"parent": "b", "nodes": []}}}},
     ],
 )
-def test_what_is_wrong_is_refused(changes: dict[str, Any]) -> None:
+def test_what_is_wrong_is_refused(changes):
     row = {**MAP.as_dict(), **changes}
     with pytest.raises(BadInput):
         read_pair_map({name: value for name, value in row.items() if value is not None}, "case 1")

@@ -2,10 +2,7 @@
 case comes again in about the nights that the plan says.
 """
 
-from __future__ import annotations
-
 import itertools
-from collections.abc import Mapping, Sequence
 from datetime import date, timedelta
 
 from hypothesis import HealthCheck, given, settings
@@ -24,16 +21,14 @@ from reframe_tests.harness.sites import site
 MONDAY = date(2026, 11, 23)
 
 
-def listed(
-    partition: str, stack: int, fabric: int, test: str = "T", nodes: int = 2, ppn: str = "1"
-) -> ListedCase:
+def listed(partition, stack, fabric, test="T", nodes=2, ppn="1"):
     return ListedCase(
         partition, f"s{stack}", f"{test} %fabric=f{fabric} %nodes={nodes} %ppn={ppn} %pinning=bunch"
     )
 
 
 @st.composite
-def sites(draw: st.DrawFn) -> Candidates:
+def sites(draw):
     """Some of all combinations on two partitions, with costs from
     none to thirty, and room for a part.
     """
@@ -47,10 +42,10 @@ def sites(draw: st.DrawFn) -> Candidates:
     return Candidates(cases, shares, places, draw(st.floats(1.0, 120.0)), expected)
 
 
-def rounds(asked: Candidates, broken: set[int], number: int) -> list[Mapping[int, str]]:
+def rounds(asked, broken, number):
     """So many nights, one after the other; what is broken is not right whenever it is tried."""
-    last: dict[ListedCase, date] = {}
-    days: list[date] = []
+    last = {}
+    days = []
     found = []
     for day in (MONDAY + timedelta(days=night) for night in range(number)):
         failed = [asked.cases[one] for one in broken if asked.cases[one] in last]
@@ -60,7 +55,7 @@ def rounds(asked: Candidates, broken: set[int], number: int) -> list[Mapping[int
     return found
 
 
-def longest_wait(nights: Sequence[Mapping[int, str]], one: int) -> int:
+def longest_wait(nights, one):
     """Most nights from one time to the next, before the first and after the last among them."""
     times = [-1, *(at for at, chosen in enumerate(nights) if one in chosen), len(nights)]
     return max(after - before for before, after in itertools.pairwise(times))
@@ -68,9 +63,7 @@ def longest_wait(nights: Sequence[Mapping[int, str]], one: int) -> int:
 
 @settings(suppress_health_check=[HealthCheck.too_slow])
 @given(sites(), st.data())
-def test_every_case_comes_again_in_about_the_nights_that_the_plan_says(
-    asked: Candidates, data: st.DataObject
-) -> None:
+def test_every_case_comes_again_in_about_the_nights_that_the_plan_says(asked, data):
     """Also where some are broken for ever each has its turn: a night takes
     the oldest of each partition, whatever it owes.
     """
@@ -88,9 +81,7 @@ def test_every_case_comes_again_in_about_the_nights_that_the_plan_says(
         assert all(chosen.keys() == fitting for chosen in with_failures) and asked.nights == 1
 
 
-def test_what_was_not_right_and_what_is_expected_come_before_the_others_in_half_of_the_room() -> (
-    None
-):
+def test_what_was_not_right_and_what_is_expected_come_before_the_others_in_half_of_the_room():
     cases = sorted(listed("cpu", stack, 0) for stack in range(8))
     asked = Candidates(cases, [10.0] * 8, ["cpu"] * 8, 60.0, frozenset({7}))
     days = [MONDAY - timedelta(days=number) for number in range(1, 9)]
@@ -99,7 +90,7 @@ def test_what_was_not_right_and_what_is_expected_come_before_the_others_in_half_
     assert asked.choose(state) == {0: TURN, 7: EXPECTED, 4: FAILED, 5: FAILED, 1: TURN, 2: TURN}
 
 
-def test_the_stacks_of_a_condition_come_together() -> None:
+def test_the_stacks_of_a_condition_come_together():
     kinds = itertools.product(range(3), range(4), ("T", "U"))
     cases = sorted(listed("cpu", *values) for values in kinds)
     asked = Candidates(cases, [1.0] * 24, ["cpu"] * 24, 6.0)
@@ -107,7 +98,7 @@ def test_the_stacks_of_a_condition_come_together() -> None:
         assert (len(chosen), len({cases[one].name for one in chosen})) == (6, 2)
 
 
-def test_each_stack_answers_a_question_of_the_core_list_once() -> None:
+def test_each_stack_answers_a_question_of_the_core_list_once():
     """With the first test that it has; a pair turn is about the network, so one stack is enough."""
     imb, osu = site.CORE[0].tests[:2]
     both = [listed("cpu", 0, 0, test) for test in (imb, osu)]

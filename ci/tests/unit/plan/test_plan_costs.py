@@ -2,12 +2,8 @@
 by a model that is scaled by what was measured.
 """
 
-from __future__ import annotations
-
 from datetime import date, datetime, timedelta, timezone
-from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -24,18 +20,18 @@ DAY = date(2026, 11, 23)
 [COMPUTE] = [row for row in large()["partitions"] if row["name"] == "compute"]
 
 
-def case(test: str = "ImbPointToPoint", fabric: str = "hdr200", ppn: str = "1") -> ListedCase:
+def case(test="ImbPointToPoint", fabric="hdr200", ppn="1"):
     name = f"{test} %fabric={fabric} %nodes=2 %ppn={ppn} %pinning=bunch"
     return ListedCase("compute", "openmpi-spack", name)
 
 
-def known(past: PastNights | None = None, **extras: Any) -> Costs:
+def known(past=None, **extras):
     """Costs after these nights, where the site says so of the partition."""
     described = {**COMPUTE, "extras": {**COMPUTE["extras"], **extras}}
     return Costs({"compute": described}, {"compute": NODE}, past or PastNights(), "nightly", 3)
 
 
-def test_ranks_that_share_cores_cost_more_and_what_shares_an_allocation_less() -> None:
+def test_ranks_that_share_cores_cost_more_and_what_shares_an_allocation_less():
     crowd = case("ImbCollectives", ppn="2")
     few = known(most_timed_ranks=2)
     assert few.estimate(crowd).seconds > 2 * known().estimate(crowd).seconds
@@ -45,7 +41,7 @@ def test_ranks_that_share_cores_cost_more_and_what_shares_an_allocation_less() -
     assert less == pytest.approx(making.JOB_S - making.SHARED_S) and less > 0
 
 
-def test_the_model_is_scaled_by_what_was_measured() -> None:
+def test_the_model_is_scaled_by_what_was_measured():
     took = CaseHistory(DAY, DAY, False, (2 * known().estimate(case()).seconds,), "s")
     doubled = known(PastNights(cases={case(): took}))
     for asked in (case(fabric="eth25g"), case("ImbCollectives")):
@@ -54,7 +50,7 @@ def test_the_model_is_scaled_by_what_was_measured() -> None:
         assert not found.measured
 
 
-def night(seconds: float | None, job_seconds: float) -> EarlierNight:
+def night(seconds, job_seconds):
     return EarlierNight(
         "s", datetime(2026, 11, 22, tzinfo=timezone.utc), "", seconds, job_seconds, job_seconds, 3
     )
@@ -71,15 +67,13 @@ def night(seconds: float | None, job_seconds: float) -> EarlierNight:
         ([night(30000, 100), night(110, 100), night(110, 100)], None, 1.5),
     ],
 )
-def test_how_many_jobs_run_at_once_is_learned(
-    nights: list[EarlierNight], most: int | None, wanted: float
-) -> None:
+def test_how_many_jobs_run_at_once_is_learned(nights, most, wanted):
     found = known(PastNights(sessions=tuple(nights)))
     assert found.wall_per_job_second(most) == pytest.approx(wanted)
 
 
-def test_a_machine_is_read_from_its_description(tmp_path: Path) -> None:
-    def read(system: str) -> Costs:
+def test_a_machine_is_read_from_its_description(tmp_path):
+    def read(system):
         return Costs.read(system, PastNights(), "nightly", 3, tmp_path)
 
     assert read("nowhere") == Costs({}, {}, PastNights(), "nightly", 3)
@@ -96,7 +90,7 @@ def test_a_machine_is_read_from_its_description(tmp_path: Path) -> None:
     assert read("mysystem").ppn(case(ppn="full")) is None
 
 
-def test_level_and_repeats_are_those_of_the_options() -> None:
+def test_level_and_repeats_are_those_of_the_options():
     assert making.level_and_repeats([]) == ("nightly", 3)
     words = "-t smoke -S level=nightly -S level=smoke -S ImbPointToPoint.repeats=7"
     assert making.level_and_repeats(words.split()) == ("smoke", 7)
@@ -110,19 +104,19 @@ MINE = ListedCase(
 )
 
 
-def past(folder: Path) -> PastNights:
+def past(folder):
     before = (FIRST + timedelta(days=9)).date()
     return record.read_past(Store(folder), "testbed", "nightly", before)
 
 
-def write(folder: Path, number: int, seconds: float | None, **options: Any) -> str:
+def write(folder, number, seconds, **options):
     where = {"name": MINE.name, "seconds": seconds, "session_seconds": 100.0}
     where |= options.pop("where", {})
     given = {"labels": {"run": "nightly"}, "sizes": (8,), "where": where, **options}
     return write_session(folder, number, **given)
 
 
-def test_earlier_nights_say_when_a_case_was_measured_and_how_long_it_took(tmp_path: Path) -> None:
+def test_earlier_nights_say_when_a_case_was_measured_and_how_long_it_took(tmp_path):
     assert past(tmp_path) == PastNights()
     for number, seconds in enumerate((10.0, 11.0, 12.0, 13.0)):
         write(tmp_path, number, seconds, labels={"run": "nightly", record.LABEL: f"id{number}"})
@@ -140,14 +134,12 @@ def test_earlier_nights_say_when_a_case_was_measured_and_how_long_it_took(tmp_pa
     assert (one.node_seconds, one.jobs) == (26.0, 1)
 
 
-def entry(
-    uuid: str, took: float, end: float | None, nodes: str, result: str = "pass"
-) -> SimpleNamespace:
+def entry(uuid, took, end, nodes, result="pass"):
     known = {"time_run": took, "job_completion_time_unix": end, "job_started": ""}
     return SimpleNamespace(uuid=uuid, nodelist=nodes, result=result, entry=known)
 
 
-def test_a_job_did_not_run_while_it_waited_for_one_of_its_own_session() -> None:
+def test_a_job_did_not_run_while_it_waited_for_one_of_its_own_session():
     """Three jobs submitted at once on two nodes, and one on others; the
     second is a job that nobody knows the end of.
     """

@@ -2,12 +2,9 @@
 ReFrame's list of cases and budgets as they are read.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from datetime import date
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -39,16 +36,14 @@ PLAN = PlanRecord(
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"layout": 1, "cases": [{"name": 3}]}'])
-def test_a_file_that_is_no_plan_is_one_sentence(tmp_path: Path, text: str) -> None:
+def test_a_file_that_is_no_plan_is_one_sentence(tmp_path, text):
     path = tmp_path / f"2026-11-23-mysystem-{record.checksum(text)}.json"
     path.write_text(text)
     with refused_as("file-damaged"):
         record.read(path)
 
 
-def test_reframe_reads_the_planned_cases_of_the_same_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_reframe_reads_the_planned_cases_of_the_same_file(tmp_path, monkeypatch):
     """With the nodes of what was not right there."""
     rows = (dataclasses.replace(PLAN.cases[0], nodes=("c1", "c2")), PLAN.cases[1])
     path = dataclasses.replace(PLAN, cases=rows).write(tmp_path)
@@ -72,9 +67,7 @@ def test_reframe_reads_the_planned_cases_of_the_same_file(
 
 
 @pytest.mark.parametrize("text", [None, "[]", json.dumps({"system": "a", "cases": [{}]})])
-def test_without_a_plan_to_read_reframe_stops(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str | None
-) -> None:
+def test_without_a_plan_to_read_reframe_stops(tmp_path, monkeypatch, text):
     path = tmp_path / "plan.json"
     if text is not None:
         path.write_text(text)
@@ -95,7 +88,7 @@ Concretized 3 test case(s)
 """
 
 
-def test_cases_are_read_with_their_parameters() -> None:
+def test_cases_are_read_with_their_parameters():
     listing = record.parse(LISTED)
     assert listing.system == "generic" and len(listing.cases) == 3
     first, _, own = sorted(listing.cases, key=lambda one: one.group == "MyRing")
@@ -108,7 +101,7 @@ def test_cases_are_read_with_their_parameters() -> None:
     ("text", "unit", "amount", "share"),
     [("1.5h", "min", 90, 1.0), ("20nodeh", "node-hours", 20, 4 / 30)],
 )
-def test_budgets(text: str, unit: str, amount: float, share: float) -> None:
+def test_budgets(text, unit, amount, share):
     budget = Budget.parse(text)
     assert (budget.unit, budget.amount) == (unit, amount)
     cost = Cost(seconds=120, nodes=4, launches=3, measured=True)

@@ -2,13 +2,8 @@
 why, and which of them a site misses.
 """
 
-from __future__ import annotations
-
 import json
-from collections.abc import Iterable
-from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from reframe.core.schedulers.slurm import _SlurmNode
@@ -16,16 +11,14 @@ from reframe.core.schedulers.slurm import _SlurmNode
 from reframe_tests.harness.cases.preflight import node_answers, node_facts
 
 
-def answer(folder: Path, node: str, facts: Any) -> Path:
+def answer(folder, node, facts):
     path = folder / node_answers.FOLDER / f"{node}{node_facts.SUFFIX}"
     path.parent.mkdir(exist_ok=True)
     path.write_text(facts if isinstance(facts, str) else json.dumps(facts))
     return folder
 
 
-def test_a_node_leaves_its_file_under_the_name_that_the_scheduler_has(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_node_leaves_its_file_under_the_name_that_the_scheduler_has(tmp_path, monkeypatch):
     """Slurm's NodeName need not be the host name; images that
     were copied may all have one host name.
     """
@@ -54,9 +47,7 @@ def test_a_node_leaves_its_file_under_the_name_that_the_scheduler_has(
         {"a": {"": 2**63}},
     ],
 )
-def test_what_cannot_be_judged_is_reported_and_hides_no_other_node(
-    tmp_path: Path, bad: Any
-) -> None:
+def test_what_cannot_be_judged_is_reported_and_hides_no_other_node(tmp_path, bad):
     good = {"kernel": {"": "a"}}
     answer(answer(tmp_path, "n1", bad), "n2", good)
     (tmp_path / node_answers.FOLDER / f"n3{node_facts.SUFFIX}").mkdir()
@@ -66,7 +57,7 @@ def test_what_cannot_be_judged_is_reported_and_hides_no_other_node(
         assert said.startswith(f"{node}'s facts are unreadable: ")
 
 
-def test_no_text_of_a_node_moves_a_terminal(tmp_path: Path) -> None:
+def test_no_text_of_a_node_moves_a_terminal(tmp_path):
     """Users choose the names of their processes."""
     evil = "a\x1b[2J\x1b]0;owned\x07b\nc\udc80\x85"
     facts = {"processes_of_others": {"": evil}, "x\x1b[1m": {"eth\x07": "v"}}
@@ -93,14 +84,12 @@ def test_no_text_of_a_node_moves_a_terminal(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_each_node_of_the_job_must_answer(
-    answered: str, there: str, expected: int, said: list[str]
-) -> None:
+def test_each_node_of_the_job_must_answer(answered, there, expected, said):
     found = node_answers.find_missing(dict.fromkeys(answered.split()), there.split(), expected)
     assert found == said
 
 
-def test_nodes_that_were_not_looked_at_are_counted_by_state(tmp_path: Path) -> None:
+def test_nodes_that_were_not_looked_at_are_counted_by_state(tmp_path):
     states = [{"IDLE"}, {"ALLOCATED"}, {"ALLOCATED"}, {"IDLE", "DRAIN"}, set()]
     assert node_answers.count_states(states) == {"allocated": 2, "drain+idle": 1, "unknown": 1}
     assert node_answers.job_nodes(tmp_path) == ()
@@ -115,7 +104,7 @@ def test_nodes_that_were_not_looked_at_are_counted_by_state(tmp_path: Path) -> N
         ("DOWN DOWN*+DRAIN DRAINING+ALLOCATED FAIL IDLE+INVALID_REG", 1),
     ],
 )
-def test_a_node_that_comes_back_by_itself_is_none(states: str, out: int) -> None:
+def test_a_node_that_comes_back_by_itself_is_none(states, out):
     """As ReFrame reads a line of ``scontrol -a show -o nodes`` of Slurm 22.05 (shortened)."""
     for state in states.split():
         line = f"NodeName=n1 State={state} ThreadsPerCore=1 Partitions=batch"
@@ -123,13 +112,13 @@ def test_a_node_that_comes_back_by_itself_is_none(states: str, out: int) -> None
         assert len(node_answers.find_out_of_service([node], ["*"])) == out
 
 
-def test_a_reserved_node_that_must_be_in_service_is_missed() -> None:
+def test_a_reserved_node_that_must_be_in_service_is_missed():
     """Those of the job's own partition; ReFrame's own nodes, from lines of scontrol."""
     rows = "n1 IDLE batch, n2 IDLE+MAINTENANCE+RESERVED batch, n3 RESERVED other, n4 RESERVED batch"
     line = "NodeName={} ActiveFeatures=(null) State={} ThreadsPerCore=1 Partitions={}"
     everything = {_SlurmNode(line.format(*row.split())) for row in rows.split(", ")}
 
-    def choose(nodes: Iterable[Any]) -> set[Any]:
+    def choose(nodes):
         mine = (node for node in nodes if node.partitions >= {"batch"})
         return {node for node in mine if not node.in_state("RESERVED")}
 
@@ -140,7 +129,7 @@ def test_a_reserved_node_that_must_be_in_service_is_missed() -> None:
         assert "n2 (idle+maintenance+reserved)" in map(str, found)
 
 
-def test_a_node_that_the_scheduler_does_not_know_is_missed_by_its_pattern() -> None:
+def test_a_node_that_the_scheduler_does_not_know_is_missed_by_its_pattern():
     names = ["n3", "n4", "n5"]
     assert node_answers.find_absent(names, ["n*", "n4"]) == []
     [said] = node_answers.find_absent(names, ["n*", "n9", "gpu*"])

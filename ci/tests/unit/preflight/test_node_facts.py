@@ -12,7 +12,7 @@ from reframe_tests.harness.cases.preflight import node_facts
 from synthetic_node import CXI, ETHERNET, HFI1, MLX5, NVIDIA, QUIET, gpu, make_node
 
 
-def test_a_node_as_a_whole(tmp_path: Path) -> None:
+def test_a_node_as_a_whole(tmp_path):
     found = node_facts.system(node_facts.Node(make_node(tmp_path, QUIET)))
     assert found == {
         "kernel": "5.14.0-427.el9.x86_64",
@@ -44,14 +44,14 @@ class Busy:
     #: Process to its name and user.
     RUN: ClassVar = {"1": ("systemd", 0), "7": ("kswapd0", 0), "8": ("a.out (old)", 4711)}
 
-    def __init__(self, folder: Path, *looks: tuple[int, dict[str, int]]) -> None:
+    def __init__(self, folder, *looks):
         self.folder = folder
         self.looks = list(looks)
         self.cpu = [200, 200]
         self.ticks = dict.fromkeys(self.RUN, 1)
         self.write()
 
-    def write(self) -> None:
+    def write(self):
         rows = {"proc/stat": f"cpu  {self.cpu[0]} 0 0 {self.cpu[1]} 0 0 0 0\n"}
         for pid, (name, uid) in self.RUN.items():
             rows[f"proc/{pid}/status"] = f"Name:\tx\nUid:\t{uid}\t{uid}\t{uid}\t{uid}\n"
@@ -59,16 +59,14 @@ class Busy:
             rows[f"proc/{pid}/stat"] = stat
         make_node(self.folder, rows)
 
-    def sleep(self, seconds: float) -> None:
+    def sleep(self, seconds):
         busy, used = self.looks.pop(0)
         self.cpu = [self.cpu[0] + busy, self.cpu[1] + 200 - busy]
         self.ticks = {pid: ticks + used.get(pid, 0) for pid, ticks in self.ticks.items()}
         self.write()
 
 
-def test_what_computes_beside_the_job_is_seen(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_computes_beside_the_job_is_seen(tmp_path, monkeypatch):
     """Two of four cores are busy, one with a process of user 4711; daemons say nothing, and what
     is busy for a moment only, as at the start of the job, does not either.
     """
@@ -86,9 +84,7 @@ def test_what_computes_beside_the_job_is_seen(
         assert seen == {"busy_cores": cores, "processes_of_others": whose}
 
 
-def test_all_facts_have_their_name_in_the_list(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_all_facts_have_their_name_in_the_list(tmp_path, monkeypatch):
     """Rules are held against the list; a fact that is missing there could have no rule."""
     monkeypatch.setattr(node_facts, "WATCHED_S", 0.1)
     make_node(tmp_path, QUIET, MLX5, HFI1, CXI, ETHERNET, NVIDIA, gpu("0:41:00.0"))
@@ -102,7 +98,7 @@ def test_all_facts_have_their_name_in_the_list(
     assert node_facts.leaves_by("127.0.0.1", "127.0.0.2") == "lo"
 
 
-def test_an_old_python_can_run_it() -> None:
+def test_an_old_python_can_run_it():
     """Red Hat 8's own is 3.6; a node need not have the one the tests are run with."""
     tree = ast.parse(node_facts.PROGRAM.read_text(), feature_version=(3, 6))
     nodes = list(ast.walk(tree))
@@ -134,8 +130,8 @@ TOGETHER = "10.0.0.0/24 with {} (arp_filter=0, arp_ignore=0, rp_filter=2, sends 
     ],
 )
 def test_two_networks_on_one_subnet_are_seen_unless_they_are_kept_apart(
-    addresses: str, file: str, kept: bool, wanted: list[str], tmp_path: Path
-) -> None:
+    addresses, file, kept, wanted, tmp_path
+):
     (tmp_path / "sys/class/net/vlan5/lower_eth1").mkdir(parents=True)
     if file:
         name, text = file.split()

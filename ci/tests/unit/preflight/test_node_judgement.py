@@ -2,15 +2,11 @@
 the site's own description of its rails.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
 from reframe_tests.harness.cases.preflight import node_judgement
-from reframe_tests.harness.cases.preflight.node_judgement import OddNodes
 from reframe_tests.harness.cases.preflight.rules import Rule
 from reframe_tests.harness.machine.fabric import Fabric, Rail
 from reframe_tests.harness.machine.gpu import Gpu
@@ -20,7 +16,7 @@ IB = Fabric("ndr", "verbs", "cluster", (Rail("mlx5_0", 400),))
 ETH = Fabric("eth", "tcp", "cluster", (Rail("eth0", 25),), mtu_bytes=9000)
 
 
-def nodes(fact: str, *values: Any, instance: str = "") -> dict[str, dict[str, dict[str, Any]]]:
+def nodes(fact, *values, instance=""):
     """Nodes n1, n2, ... with one fact each; ``None``: it is not shown."""
     return {
         f"n{at}": {} if value is None else {fact: {instance: value}}
@@ -28,19 +24,19 @@ def nodes(fact: str, *values: Any, instance: str = "") -> dict[str, dict[str, di
     }
 
 
-def judge(facts: Any, *rules: Rule, fabrics: tuple[Fabric, ...] = ()) -> list[OddNodes]:
+def judge(facts, *rules, fabrics=()):
     return node_judgement.judge(facts, rules, "batch", fabrics)
 
 
-def texts(facts: Any, *rules: Rule, fabrics: tuple[Fabric, ...] = ()) -> list[str]:
+def texts(facts, *rules, fabrics=()):
     return [odd.text() for odd in judge(facts, *rules, fabrics=fabrics)]
 
 
-def rule(fact: str, *, same: bool = True, **more: Any) -> Rule:
+def rule(fact, *, same=True, **more):
     return Rule(fact, "w", "f", same=same, **more)
 
 
-def test_what_is_required_of_some_cards_only_is_required() -> None:
+def test_what_is_required_of_some_cards_only_is_required():
     fact = "rate_gbit_per_s"
     optional = rule(fact, same=False, allowed=(400,), instances="mlx5_*")
     required = replace(optional, required=True)
@@ -54,7 +50,7 @@ def test_what_is_required_of_some_cards_only_is_required() -> None:
     assert node_judgement.find_unseen({}, rules, "batch") == []
 
 
-def test_a_fact_can_be_held_to_another_one_of_the_same_card() -> None:
+def test_a_fact_can_be_held_to_another_one_of_the_same_card():
     equal = rule("pcie_width_of_card", same=False, equals="pcie_width")
     widths = {"eth0": "16", "eth1": "8"}
     card = {"pcie_width_of_card": widths, "pcie_width": {"eth0": "4", "eth1": "8"}}
@@ -73,7 +69,7 @@ def test_a_fact_can_be_held_to_another_one_of_the_same_card() -> None:
         ({"allowed": (3,)}, "3", "3"),
     ],
 )
-def test_what_is_expected_holds_for_each_node(expected: Any, value: Any, wanted: str) -> None:
+def test_what_is_expected_holds_for_each_node(expected, value, wanted):
     text = f"x is {value} on n1; must be {wanted}: w (to correct it: f)"
     assert texts(nodes("x", value), rule("x", same=False, **expected)) == [text]
 
@@ -88,18 +84,18 @@ def test_what_is_expected_holds_for_each_node(expected: Any, value: Any, wanted:
         (("unlimited", "unlimited", 64), "64 on n3; 2 of 3 nodes have unlimited"),
     ],
 )
-def test_numbers_may_be_near_each_other(values: tuple[Any, ...], said: str | None) -> None:
+def test_numbers_may_be_near_each_other(values, said):
     for near in ({"within": 5}, {"within_percent": 1}):
         found = texts(nodes("x", *values), rule("x", **near))
         assert (said or "") in "".join(found) and bool(said) == len(found)
 
 
-def rail(state: Any, rate: float = 400.0, **more: Any) -> dict[str, dict[str, Any]]:
+def rail(state, rate=400.0, **more):
     rows = {"state": state, "rate_gbit_per_s": rate, **more}
     return {fact: {"mlx5_0:1": value} for fact, value in rows.items()}
 
 
-def test_a_rail_must_be_there_up_and_as_fast_as_described() -> None:
+def test_a_rail_must_be_there_up_and_as_fast_as_described():
     good = rail("active", numa_node=1)
     near = replace(IB, rails=(Rail("mlx5_0", 400, numa_node=1),))
     up = {"state": {"eth0": "up"}, "rate_gbit_per_s": {"eth0": 25}, "mtu_bytes": {"eth0": 9000}}
@@ -120,20 +116,20 @@ def test_a_rail_must_be_there_up_and_as_fast_as_described() -> None:
         assert any(text.startswith(said) for text in texts({"n1": good, **bad}, fabrics=(near,)))
 
 
-def test_many_odd_nodes_with_many_values_stay_readable() -> None:
+def test_many_odd_nodes_with_many_values_stay_readable():
     (text,) = texts(nodes("kernel", *(f"5.{at}" for at in range(300)), *["6"] * 400), SAME)
     assert "; 292 other values on 292 nodes; 400 of 700 nodes have 6" in text and len(text) < 500
     (text,) = texts(nodes("kernel", "a" * 4000, "b", "b"), SAME)
     assert "a... (4000 characters) on n1" in text and len(text) < 600
 
 
-def test_a_card_that_is_not_there_is_said_once() -> None:
+def test_a_card_that_is_not_there_is_said_once():
     """Not for driver, firmware, rate and whatever else it would have."""
     firmware = rule("firmware")
     rules = (firmware, rule("driver"), rule("rate_gbit_per_s", same=False, at_least=1))
     at = "mlx5_1:1"
     card = {"firmware": {at: "1"}, "driver": {at: "x"}, "rate_gbit_per_s": {at: 400}}
-    facts: dict[str, Any] = {"n1": card, "n2": card, "n3": {}, "n4": card}
+    facts = {"n1": card, "n2": card, "n3": {}, "n4": card}
     (text,) = texts(facts, *rules)
     assert text.startswith(f"{at} is missing on n3; 3 of 4 nodes have it: it is broken, missing or")
     (odd,) = judge({"n1": {}, "n2": card}, *rules)
@@ -152,8 +148,8 @@ def test_a_card_that_is_not_there_is_said_once() -> None:
     assert text.startswith("state of mlx5_0 is unreadable on n2")
 
 
-def test_an_address_belongs_to_one_node() -> None:
-    def found(*addresses: str, name: str = "eth0", fabric: Fabric = ETH) -> list[str]:
+def test_an_address_belongs_to_one_node():
+    def found(*addresses, name="eth0", fabric=ETH):
         rows = enumerate(addresses, 1)
         facts = {f"n{at}": {"addresses": {name: text}} for at, text in rows}
         odd = judge(facts, fabrics=(fabric,))
@@ -170,19 +166,19 @@ def test_an_address_belongs_to_one_node() -> None:
 GPUS = ("0000:41:00.0", "0000:81:00.0")
 
 
-def with_gpus(*addresses: str, numa: tuple[int, ...] = (0, 1)) -> dict[str, dict[str, Any]]:
+def with_gpus(*addresses, numa=(0, 1)):
     return {
         "gpu": dict.fromkeys(addresses, "10de:2330"),
         "numa_node": dict(zip(addresses, numa, strict=False)),
     }
 
 
-def gpu_texts(facts: Any, gpus: tuple[Gpu, ...], *rules: Rule) -> list[str]:
+def gpu_texts(facts, gpus, *rules):
     found = node_judgement.judge(facts, rules, "batch", (), gpus, "cuda" if gpus else "")
     return [odd.text() for odd in found]
 
 
-def test_gpus_are_as_the_site_describes_them() -> None:
+def test_gpus_are_as_the_site_describes_them():
     described = tuple(Gpu(address, numa) for numa, address in enumerate(GPUS))
     well = with_gpus(*GPUS)
     assert gpu_texts({"n1": well, "n2": well}, described, rule("gpu")) == []
@@ -197,11 +193,11 @@ def test_gpus_are_as_the_site_describes_them() -> None:
 
 
 @pytest.mark.parametrize("names", ["n1", "n1, n2, n3"])
-def test_a_gpu_unlike_the_others_of_its_node_is_odd_wherever_it_is(names: str) -> None:
+def test_a_gpu_unlike_the_others_of_its_node_is_odd_wherever_it_is(names):
     other = "0000:e1:00.0"
     kinds = dict.fromkeys((*GPUS, "0000:c1:00.0"), "10de:2330") | {other: "10de:1eb8"}
 
-    def linked(links: str, second: str = "") -> dict[str, Any]:
+    def linked(links, second=""):
         links_of = dict.fromkeys(kinds, links) | {other: "none"}
         return {"gpu": kinds, "nvlinks": links_of | {GPUS[1]: second or links}}
 

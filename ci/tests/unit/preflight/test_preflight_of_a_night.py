@@ -2,10 +2,6 @@
 and nodes that nothing is measured on.
 """
 
-from __future__ import annotations
-
-from typing import Any
-
 import pytest
 
 from mpibench.night import preflight, settings
@@ -14,30 +10,28 @@ from reframe_tests.harness.samples import read_evidence
 from refusals import refused_as
 
 
-def case(
-    result: str = "pass", nodes: int = 8, sentences: tuple[str, ...] = (), **entry: Any
-) -> Case:
+def case(result="pass", nodes=8, sentences=(), **entry):
     proof = {"verdict": "contradicted" if sentences else "proven", "sentences": list(sentences)}
     whole = {"result": result, "partition": "batch", "system": "s", "condition": {}, **entry}
     return Case("u", 0, whole, {"nodes": nodes}, (), read_evidence(proof, "test"), ())
 
 
-def odd(*nodes: str, note: bool = False) -> dict[str, Any]:
+def odd(*nodes, note=False):
     return {"fact": "kernel", "note": note, "values": [{"value": "a", "nodes": list(nodes)}]}
 
 
-def judge(*cases: Case, exclude: bool = True) -> preflight.PreflightAnswer:
+def judge(*cases, exclude=True):
     return preflight.judge(Session({}, cases), exclude=exclude)
 
 
-def failed(*sentences: str, nodes: int = 8, **entry: Any) -> Case:
+def failed(*sentences, nodes=8, **entry):
     return case("fail", nodes, sentences or ("x",), **entry)
 
 
 LATE = "sanity error: the job never started (state CANCELLED): it waited"
 
 
-def test_odd_nodes_are_named_and_left_out_by_their_names_in_the_scheduler() -> None:
+def test_odd_nodes_are_named_and_left_out_by_their_names_in_the_scheduler():
     rows = [odd("n7.cluster"), odd("n7.cluster", "n3"), odd("n1", note=True)]
     assert judge(case(odd_nodes=rows[2:])) == preflight.PreflightAnswer()
     night = failed("kernel is odd.", odd_nodes=rows)
@@ -51,7 +45,7 @@ def test_odd_nodes_are_named_and_left_out_by_their_names_in_the_scheduler() -> N
         assert found.options == [last], "of several Slurm takes the last"
 
 
-def test_nodes_that_did_not_answer_are_left_out() -> None:
+def test_nodes_that_did_not_answer_are_left_out():
     """Two of the five that were asked; where half or more are odd or silent, nothing is
     known that would speak for the others.
     """
@@ -63,7 +57,7 @@ def test_nodes_that_did_not_answer_are_left_out() -> None:
     assert "no node is left out: 1 of 2 differ or did not answer" in found.notes[0]
 
 
-def test_what_was_not_looked_at_is_no_success() -> None:
+def test_what_was_not_looked_at_is_no_success():
     none = "preflight: no node was checked: "
     skipped = case("skip", skip_reason="no idle node")
     late = case("fail", fail_reason=LATE, never_started=True)
@@ -85,13 +79,13 @@ def test_what_was_not_looked_at_is_no_success() -> None:
 
 
 @pytest.mark.parametrize("rows", ["none", [3], [{"values": [{}]}]])
-def test_what_is_stored_otherwise_leaves_no_node_out(rows: Any) -> None:
+def test_what_is_stored_otherwise_leaves_no_node_out(rows):
     found = judge(failed(odd_nodes=rows))
     assert found.excluded == [] and len(found.problems) == 1
     assert judge(case(out_of_service=rows, not_idle=rows)) == preflight.PreflightAnswer()
 
 
-def test_options_and_words() -> None:
+def test_options_and_words():
     """By default nodes are looked at where there is a way to."""
     words = ["-t", "x", "--system=a:b", "-J", "qos=debug"]
     assert settings.places(words) == ["--system=a:b", "--job-option=qos=debug"]
@@ -108,7 +102,7 @@ GONE = [
 ]
 
 
-def test_nodes_out_of_service_are_named_and_those_the_site_misses_make_the_night_red() -> None:
+def test_nodes_out_of_service_are_named_and_those_the_site_misses_make_the_night_red():
     """Once, and never cut off behind other sentences; those that others had are counted."""
     missed = "preflight of batch: not checked, although they must be in service: n7 (down*)"
     found = judge(case(out_of_service=GONE, not_idle={"allocated": 3, "drain+idle": 1}))

@@ -1,10 +1,5 @@
 """The session in which the nodes of a night were looked at before is found."""
 
-from __future__ import annotations
-
-from datetime import datetime
-from typing import Any
-
 from mpibench.night import preflight
 from mpibench.store.sessions import Session
 from reframe_tests.harness.vocabulary import BadInput
@@ -13,7 +8,7 @@ from synthetic_session import case, changed, session_of
 NIGHT = session_of(case(), uuid="night", time_start_unix=1_795_000_000.0)
 
 
-def looked(minutes: float = 2, label: str = "preflight", **entry: Any) -> Session:
+def looked(minutes=2, label="preflight", **entry):
     """A session of preflight some minutes before the night."""
     started = NIGHT.info["time_start_unix"] - 60 * minutes
     whole = session_of(case(), uuid="before", time_start_unix=started, run=label)
@@ -26,19 +21,19 @@ class Sessions(list[Session | str]):
     """
 
     @property
-    def starts(self) -> dict[str, datetime]:
+    def starts(self):
         lost = NIGHT.started - preflight.WITHIN / 20
         rows = {getattr(one, "uuid", one): getattr(one, "started", lost) for one in self}
         return {**rows, NIGHT.uuid: NIGHT.started}
 
-    def session(self, uuid: str) -> Session:
+    def session(self, uuid):
         for one in self:
             if isinstance(one, Session) and one.uuid == uuid:
                 return one
         raise BadInput("file-damaged", f"session {uuid} is cut off.")
 
 
-def test_a_session_has_the_preflight_right_before_it() -> None:
+def test_a_session_has_the_preflight_right_before_it():
     between = session_of(case(), uuid="between", time_start_unix=NIGHT.info["time_start_unix"] - 1)
     for sessions in (
         [],

@@ -1,10 +1,7 @@
 """The files of rules: those of all systems, a system's own, and what cannot be one."""
 
-from __future__ import annotations
-
 import re
 import shutil
-from pathlib import Path
 
 import pytest
 
@@ -28,9 +25,7 @@ OWN = "{why: because, fix: do it"
         (f"kernel: {OWN}, same: true, instances: 'mlx5*'}}", "kernel is a fact of the whole node"),
     ],
 )
-def test_what_is_no_rule_or_could_never_find_anything_is_refused(
-    tmp_path: Path, text: str, said: str
-) -> None:
+def test_what_is_no_rule_or_could_never_find_anything_is_refused(tmp_path, text, said):
     mine = tmp_path / "site_configs" / "mine"
     mine.mkdir(parents=True)
     shutil.copy(ROOT / "site_configs" / rules.FILE, mine.parent)

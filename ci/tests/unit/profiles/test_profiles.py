@@ -1,12 +1,7 @@
 """Profiles of every form: what is read of them, and that no damage loses calls in silence."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import pytest
 
-from mpibench_tune import profiles
 from reframe_tests.harness.vocabulary import BadInput
 from refusals import refused_as
 from synthetic_tuning import PROFILE_FILES as FILES
@@ -14,7 +9,7 @@ from synthetic_tuning import read, read_text, text_of
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_every_form_gives_the_same_run(name: str) -> None:
+def test_every_form_gives_the_same_run(name):
     found = read(name)
     assert found.ranks == 2 and all(one.count > 0 for one in found.calls)
     counts = {one.call: one.count for one in found.calls}
@@ -29,7 +24,7 @@ def test_every_form_gives_the_same_run(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in FILES if name not in ("open_mpi_spc.txt",)])
-def test_a_line_that_is_lost_is_seen(name: str, tmp_path: Path) -> None:
+def test_a_line_that_is_lost_is_seen(name, tmp_path):
     """Refused, or the same calls: never fewer."""
     whole = read(name)
     lines = text_of(name).splitlines(keepends=True)
@@ -43,20 +38,20 @@ def test_a_line_that_is_lost_is_seen(name: str, tmp_path: Path) -> None:
     assert lost == []
 
 
-def test_a_list_of_transfers_lacks_times_and_says_so(tmp_path: Path) -> None:
+def test_a_list_of_transfers_lacks_times_and_says_so(tmp_path):
     """``aps-report -u`` has sizes."""
     text = text_of("aps.txt").replace("Time(sec)", "Transfers")
     with refused_as("nothing-measured", match=r"lacks the column Time\(sec\), and without times"):
         read_text(tmp_path, "aps.txt", text)
 
 
-def said(found: profiles.Profile) -> bool:
+def said(found):
     """A table that has lost its own number of rows says that lost rows go unnoticed."""
     return any("unnoticed" in note for note in found.notes)
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_a_file_that_is_cut_off_is_refused(name: str, tmp_path: Path) -> None:
+def test_a_file_that_is_cut_off_is_refused(name, tmp_path):
     whole = read(name)
     text = text_of(name)
     for at in range(0, len(text) - 1, max(1, len(text) // 97)):
@@ -68,7 +63,7 @@ def test_a_file_that_is_cut_off_is_refused(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_a_count_that_is_no_number_is_refused_with_its_place(name: str, tmp_path: Path) -> None:
+def test_a_count_that_is_no_number_is_refused_with_its_place(name, tmp_path):
     text = text_of(name)
     count = next(word for word in ("1000", "2000", "200000") if word in text)
     with refused_as("output-damaged", match=name):

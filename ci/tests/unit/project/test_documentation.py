@@ -2,12 +2,9 @@
 and every command they show is one that exists.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 import shlex
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -23,7 +20,7 @@ from reframe_tests.harness.vocabulary import ROOT
 COMMAND = typer.main.get_command(app)
 
 
-def shown_code(text: str) -> Iterator[str]:
+def shown_code(text):
     """Lines of code blocks, joined where they end in a backslash, and
     code within sentences, of a page of Markdown.
     """
@@ -39,7 +36,7 @@ def shown_code(text: str) -> Iterator[str]:
         yield from block.replace("\\\n", " ").splitlines()
 
 
-def commands(text: str, program: str) -> list[list[str]]:
+def commands(text, program):
     """The words behind a program's name, of each command of it that a page shows; comments,
     synopsis brackets and ``...`` are left out.
     """
@@ -53,14 +50,14 @@ def commands(text: str, program: str) -> list[list[str]]:
     return shown
 
 
-def _words(code: str) -> list[str]:
+def _words(code):
     try:
         return shlex.split(code)[1:]
     except ValueError:
         return code.split()[1:]
 
 
-def fault_of(words: list[str]) -> str:
+def fault_of(words):
     """What no ``mpibench`` would take, or an empty text.
 
     :param words: behind ``mpibench``, as shown.
@@ -88,13 +85,13 @@ SHOWN = [
 ]
 
 
-def test_each_shown_command_exists_with_its_options() -> None:
+def test_each_shown_command_exists_with_its_options():
     assert len(SHOWN) > 80
     assert [(page, words) for page, words in SHOWN if fault_of(words)] == []
 
 
 @cache
-def said(path: Path) -> list[str]:
+def said(path):
     """Texts of a source file that may reach a user: all but docstrings,
     of which those of commands are their help. Read once for both programs.
 
@@ -128,7 +125,7 @@ def said(path: Path) -> list[str]:
     ]
 
 
-def pasted(program: str) -> list[tuple[str, list[str]]]:
+def pasted(program):
     """Commands in quotes or backticks in what the product says: file,
     and the words behind the program's name.
     """
@@ -150,7 +147,7 @@ def pasted(program: str) -> list[tuple[str, list[str]]]:
     ]
 
 
-def test_each_command_that_a_sentence_gives_to_be_pasted_is_one() -> None:
+def test_each_command_that_a_sentence_gives_to_be_pasted_is_one():
     """ReFrame lists and runs nothing without ``-c``: its search
     path is the folder it is started in.
     """

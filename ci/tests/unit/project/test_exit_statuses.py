@@ -2,12 +2,9 @@
 ReFrame that is too old or lacks our settings.
 """
 
-from __future__ import annotations
-
 import ast
 import runpy
 import sys
-from pathlib import Path
 from types import SimpleNamespace
 
 import polars as pl
@@ -39,18 +36,18 @@ DEFECT = "there is no answer because of a defect in mpibench"
     ],
 )
 def test_no_accident_ends_as_an_answer_does(
-    accident: BaseException,
-    status: int,
-    said: str,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    accident,
+    status,
+    said,
+    capsys,
+    monkeypatch,
+):
     """Statuses 0, 1 and 3 are accepted, refused and inconclusive; a
     pipeline must not take an accident for one of them. Also inside a command,
     through typer, which has answers of its own to some exceptions.
     """
 
-    def run(group: str = "", **_: object) -> None:
+    def run(group="", **_):
         raise accident
 
     monkeypatch.setattr(catalogue_command, "show", run)
@@ -78,18 +75,16 @@ def test_no_accident_ends_as_an_answer_does(
         ("5.0", (3, 12), ""),
     ],
 )
-def test_what_is_too_old_is_said(reframe: str, python: tuple[int, int], words: str) -> None:
+def test_what_is_too_old_is_said(reframe, python, words):
     said = reframe_tests.why_too_old(reframe, python)
     assert words in said and bool(words) == bool(said)
 
 
-def test_it_is_said_before_anything_is_imported_that_an_old_reframe_lacks(
-    root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_it_is_said_before_anything_is_imported_that_an_old_reframe_lacks(root, monkeypatch):
     """Words of later Pythons would be an error of syntax, which ReFrame passes over."""
     path = root / "reframe_tests" / "__init__.py"
     ast.parse(path.read_text(), feature_version=(3, 6))
-    monkeypatch.setitem(sys.modules, "reframe", SimpleNamespace(VERSION="4.8.4"))  # type: ignore[arg-type]
+    monkeypatch.setitem(sys.modules, "reframe", SimpleNamespace(VERSION="4.8.4"))
     with pytest.raises(SystemExit, match=r"^ERROR: this is ReFrame 4\.8\.4, but the") as ended:
         runpy.run_path(str(path))
     assert isinstance(ended.value.code, str), "which Python prints, and ends with 1"

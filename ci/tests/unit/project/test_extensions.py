@@ -2,8 +2,6 @@
 no file of the project is changed for them.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path
@@ -35,12 +33,12 @@ RING = Fabric("ring", "torus", "cluster", (Rail("link0"),))
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path, monkeypatch):
     """A folder of a site's own files, with the MPI in it."""
     return write_extension(tmp_path, monkeypatch)
 
 
-def test_its_rows_choose_the_link_and_prove_it(folder: Path, tmp_path: Path) -> None:
+def test_its_rows_choose_the_link_and_prove_it(folder, tmp_path):
     stack = metadata.read(torus_stack(tmp_path / "stack"))
     setting = transports.resolve_transport(stack, RING)
     assert setting.env == {"TORUS_LINK": "link0", "TORUS_SAY": "1"}
@@ -64,7 +62,7 @@ DESCRIBED = TORUS_MPI.replace(
 )
 
 
-def test_its_lines_are_told_from_output(folder: Path) -> None:
+def test_its_lines_are_told_from_output(folder):
     """That an installation of it is found and asked who it is, a real one shows."""
     said = "torus: starts\nPARAM : tree\n"
     text, counts = preamble.part(said + "# title\n", len(said))
@@ -72,7 +70,7 @@ def test_its_lines_are_told_from_output(folder: Path) -> None:
     assert description.providers()["torus-mpi"][0].name == "torusmpi"
 
 
-def test_its_ranks_are_kept_from_binding_and_its_variables_recorded(folder: Path) -> None:
+def test_its_ranks_are_kept_from_binding_and_its_variables_recorded(folder):
     placement = place("scatter", 2, Topology.from_processor(describe(1, 2)))
     bound = launchers.bind(placement, "hydra", 1, 2, mpi="torusmpi", version=(2, 1))
     assert isinstance(bound, launchers.Binding) and bound.env == {"TORUS_BIND": "0"}
@@ -80,7 +78,7 @@ def test_its_ranks_are_kept_from_binding_and_its_variables_recorded(folder: Path
     assert '"TORUS_"' in flags and '"libtorus"' in flags
 
 
-def test_its_wheel_is_described_by_it(folder: Path, tmp_path: Path) -> None:
+def test_its_wheel_is_described_by_it(folder, tmp_path):
     schema = "stacks.schema.json"
     (tmp_path / schema).symlink_to(metadata.ROOT / "environments/wheels" / schema)
     row = {"mpi": "torusmpi", "wheel": "torus", "requirements": ["torus.txt"], "download_mb": 1}
@@ -92,7 +90,7 @@ def test_its_wheel_is_described_by_it(folder: Path, tmp_path: Path) -> None:
     assert recipe.env_vars == {"TORUS_HOME": "{prefix}"}
 
 
-def test_a_session_names_its_files_and_what_was_in_them(folder: Path) -> None:
+def test_a_session_names_its_files_and_what_was_in_them(folder):
     path = folder / "mpis" / "torusmpi.py"
     [first] = provenance.extensions()
     assert re.fullmatch(rf"{path} [0-9a-f]{{12}}", first)
@@ -143,7 +141,7 @@ GPU_TORUS = TORUS_MPI.replace("Proof, Range", "DeviceMemory, Proof, Range").repl
         (DESCRIBED.replace('Transport("cave"', 'Transport("tcp"'), "'tcp' already exists"),
     ],
 )
-def test_a_bad_file_is_named_with_what_to_do(folder: Path, text: str, words: str) -> None:
+def test_a_bad_file_is_named_with_what_to_do(folder, text, words):
     (folder / "mpis" / "torusmpi.py").write_text(text)
     with pytest.raises(BadInput, match=re.escape(words)) as caught:
         launchers.known()
@@ -151,9 +149,7 @@ def test_a_bad_file_is_named_with_what_to_do(folder: Path, text: str, words: str
 
 
 @pytest.mark.parametrize("fault", ["none", "mpis", "misspelt", "link", "file", "rights"])
-def test_a_folder_that_cannot_be_what_it_is_to_be_is_named(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, fault: str
-) -> None:
+def test_a_folder_that_cannot_be_what_it_is_to_be_is_named(folder, monkeypatch, fault):
     if fault == "misspelt":
         (folder / "launcher").mkdir()
     elif fault == "link":
@@ -169,7 +165,7 @@ def test_a_folder_that_cannot_be_what_it_is_to_be_is_named(
 
 
 @pytest.mark.parametrize("name", ["", "mpis", "mpis/torusmpi.py"])
-def test_what_others_can_write_is_not_executed(folder: Path, name: str) -> None:
+def test_what_others_can_write_is_not_executed(folder, name):
     path = folder / name
     path.chmod(path.stat().st_mode | 0o002)
     with refused_as("configuration-unusable", match="is writable for others"):
@@ -181,7 +177,7 @@ def test_what_others_can_write_is_not_executed(folder: Path, name: str) -> None:
 # ---- the records and the files that must agree with them ----
 
 
-def test_the_words_of_the_schemas_are_those_of_the_records() -> None:
+def test_the_words_of_the_schemas_are_those_of_the_records():
     fabric = schemas.read(systems.SYSTEM_SCHEMA)["$defs"]["fabric"]
     assert fabric["properties"]["transport"]["enum"] == list(registry.transports())
     rails = fabric["if"]["properties"]["transport"]["enum"]

@@ -2,13 +2,10 @@
 tests know nothing of commands, the core of tools.
 """
 
-from __future__ import annotations
-
 import ast
 import graphlib
 import importlib.util
 from collections import Counter
-from collections.abc import Callable, Iterator
 from functools import cache
 
 from folders import OF_TOOLS, PRODUCT
@@ -25,13 +22,13 @@ FILES = {
 
 
 @cache
-def nodes() -> dict[str, list[ast.stmt]]:
+def nodes():
     """Of each module what it imports and the classes it makes, wherever in its file."""
     kinds = (ast.Import, ast.ImportFrom, ast.ClassDef)
-    found: dict[str, list[ast.stmt]] = {}
+    found = {}
     for module, path in FILES.items():
         found[module] = []
-        left: list[ast.stmt] = [*ast.parse(path.read_text()).body]
+        left = [*ast.parse(path.read_text()).body]
         while left:  # statements alone: expressions, of which most of a file is made, have neither
             one = left.pop()
             found[module] += [one] if isinstance(one, kinds) else []
@@ -40,7 +37,7 @@ def nodes() -> dict[str, list[ast.stmt]]:
     return found
 
 
-def imports(module: str) -> Iterator[str]:
+def imports(module):
     """Project modules that a module imports anywhere in its file."""
     package = module if FILES[module].name == "__init__.py" else module.rpartition(".")[0]
     for node in nodes()[module]:
@@ -57,19 +54,19 @@ def imports(module: str) -> Iterator[str]:
 
 
 @cache
-def all_imports() -> dict[str, set[str]]:
+def all_imports():
     return {module: set(imports(module)) - {module} for module in FILES}
 
 
-def room_of(module: str) -> str:
+def room_of(module):
     """Folder or file directly in ``harness/`` or ``mpibench/``; a leaf,
     or the package itself, is one of its own.
     """
     return ".".join(module.split(".")[: 3 if module.startswith("reframe_tests.harness") else 2])
 
 
-def no_circle(name_of: Callable[[str], str]) -> None:
-    graph: dict[str, set[str]] = {}
+def no_circle(name_of):
+    graph = {}
     for module, wanted in all_imports().items():
         graph.setdefault(name_of(module), set()).update(
             {name_of(one) for one in wanted} - {name_of(module)}
@@ -77,15 +74,15 @@ def no_circle(name_of: Callable[[str], str]) -> None:
     list(graphlib.TopologicalSorter(graph).static_order())
 
 
-def test_no_modules_import_each_other() -> None:
+def test_no_modules_import_each_other():
     no_circle(str)
 
 
-def test_no_rooms_import_each_other() -> None:
+def test_no_rooms_import_each_other():
     no_circle(room_of)
 
 
-def test_no_tool_is_imported_by_the_core_or_by_another_tool() -> None:
+def test_no_tool_is_imported_by_the_core_or_by_another_tool():
     """And the tests know nothing of the command."""
     assert len(FILES) > 100, "the walk finds the project"
     assert PACKAGES.keys() == {*CORE, *filter(importlib.util.find_spec, OF_TOOLS)}
@@ -97,7 +94,7 @@ def test_no_tool_is_imported_by_the_core_or_by_another_tool() -> None:
     assert wrong == []
 
 
-def test_tools_import_what_is_public() -> None:
+def test_tools_import_what_is_public():
     private = [
         f"{module}: {alias.name}"
         for module, found in nodes().items()
@@ -110,7 +107,7 @@ def test_tools_import_what_is_public() -> None:
     assert private == []
 
 
-def test_a_name_means_one_class() -> None:
+def test_a_name_means_one_class():
     """Whoever reads ``Record`` need not ask which one."""
     names = Counter(
         node.name for found in nodes().values() for node in found if isinstance(node, ast.ClassDef)

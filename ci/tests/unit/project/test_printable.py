@@ -2,8 +2,6 @@
 sentence, and ReFrame's JUnit stays well-formed XML.
 """
 
-from __future__ import annotations
-
 from xml.etree import ElementTree
 
 import pytest
@@ -17,7 +15,7 @@ from reframe_tests.harness.printable import (
 
 
 @given(st.text(st.characters(exclude_categories=()), max_size=40))
-def test_whatever_is_left_is_valid_xml(text: str) -> None:
+def test_whatever_is_left_is_valid_xml(text):
     left = printable(text)
     root = ElementTree.Element("x", said=left)
     root.text = left
@@ -38,5 +36,5 @@ def test_whatever_is_left_is_valid_xml(text: str) -> None:
         ("FI_EMPTY_KEY", "", ""),
     ],
 )
-def test_what_is_secret_is_not_stored(name: str, value: str, wanted: str) -> None:
+def test_what_is_secret_is_not_stored(name, value, wanted):
     assert without_secrets(name, value) == wanted

@@ -1,10 +1,6 @@
 """The published schemas: what a pattern lets through, as the validator in use reads it."""
 
-from __future__ import annotations
-
 import json
-from collections.abc import Iterator
-from typing import Any
 
 import jsonschema
 import pytest
@@ -26,7 +22,7 @@ SCHEMAS = sorted(
 END = "$(?!\\n)"
 
 
-def patterns(node: Any, place: str = "") -> Iterator[tuple[str, str]]:
+def patterns(node, place=""):
     """Every ``pattern`` of a schema with its place; a property that is called so is none."""
     if isinstance(node, dict):
         for key, inner in node.items():
@@ -50,11 +46,11 @@ ANCHORED = sorted({text for _, text in FOUND if text.endswith(("$", END))})
 
 
 @pytest.mark.parametrize("pattern", ANCHORED)
-def test_no_pattern_lets_a_newline_in_at_the_end(pattern: str) -> None:
+def test_no_pattern_lets_a_newline_in_at_the_end(pattern):
     accepts = jsonschema.Draft202012Validator({"pattern": pattern}).is_valid
 
     @given(st.from_regex(pattern.removesuffix("(?!\\n)"), fullmatch=True))
-    def check(text: str) -> None:
+    def check(text):
         assert accepts(text) == ("\n" not in text)
         assert not accepts(f"{text}\n")
 

@@ -1,7 +1,5 @@
 """A file is there whole or as it was before, and nothing is left beside it."""
 
-from __future__ import annotations
-
 import errno
 import os
 import random
@@ -17,7 +15,7 @@ from mpibench.whole_file import replacing
 FRAME = pl.DataFrame({"value": random.Random(1).sample(range(1 << 40), 10_000)})
 
 
-def test_what_is_written_takes_its_place_at_the_end(tmp_path: Path) -> None:
+def test_what_is_written_takes_its_place_at_the_end(tmp_path):
     """What fails half way changes nothing; what a killed writer left is known."""
     path = tmp_path / "session-id"
     path.write_text("old")
@@ -34,9 +32,7 @@ def test_what_is_written_takes_its_place_at_the_end(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("room", [0, 4096], ids="{} bytes".format)
 @pytest.mark.parametrize("table", [False, True])
-def test_what_has_no_room_is_said_of_the_file_that_was_meant(
-    room: int, table: bool, tmp_path: Path
-) -> None:
+def test_what_has_no_room_is_said_of_the_file_that_was_meant(room, table, tmp_path):
     """By a limit on the size of files, as anybody can set it."""
     path = tmp_path / "table"
     path.write_text("old")
@@ -53,7 +49,7 @@ def test_what_has_no_room_is_said_of_the_file_that_was_meant(
     assert path.read_text() == "old" and list(tmp_path.iterdir()) == [path]
 
 
-def test_a_link_and_what_is_no_file_stay_what_they_are(tmp_path: Path) -> None:
+def test_a_link_and_what_is_no_file_stay_what_they_are(tmp_path):
     (tmp_path / "link").symlink_to("page")
     whole_file.write_text(tmp_path / "link", "text")
     assert (tmp_path / "link").is_symlink() and (tmp_path / "page").read_text() == "text"
@@ -67,7 +63,7 @@ def test_a_link_and_what_is_no_file_stay_what_they_are(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["/dev/fd/{}", "/proc/self/fd/{}", "link"])
-def test_what_is_open_is_written_to_and_not_replaced(tmp_path: Path, name: str) -> None:
+def test_what_is_open_is_written_to_and_not_replaced(tmp_path, name):
     """``--json /dev/stdout > file``: what was and will be written there stays."""
     with (tmp_path / "file").open("w") as stream:
         stream.write("before\n")

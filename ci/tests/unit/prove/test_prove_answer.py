@@ -1,31 +1,28 @@
 """What ``mpibench prove`` says of records: the network, the cores, the library, and what is missing."""
 
-from __future__ import annotations
-
 import errno
 import io
 import itertools
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from mpibench import exit_status
 from mpibench_prove import answer, commands, launch
 from mpibench_prove.launch import RecordedRun
-from reframe_tests.harness.evidence.rank_records import Bytes, RankEvidence, parse_cpus
+from reframe_tests.harness.evidence.rank_records import Bytes, parse_cpus
 from refusals import refused_as
 from synthetic_evidence import exchange, make_rank
 
 GB = 1e9
 
 
-def run_of(*launches: list[RankEvidence], status: int = 0) -> RecordedRun:
+def run_of(*launches, status=0):
     return RecordedRun(("mpirun",), status, tuple(map(tuple, launches)), (), Path("records"))
 
 
-def on_two_nodes(sent: dict[str, float], own: float = 0.0, **changes: Any) -> list[RankEvidence]:
+def on_two_nodes(sent, own=0.0, **changes):
     """A rank on each of two nodes that sent so many bytes, some of them by the first's sockets."""
     sockets = [("10.0.0.1", "10.0.0.2", own)] if own else []
     first = exchange(sent, sockets, **changes)[0]
@@ -33,11 +30,11 @@ def on_two_nodes(sent: dict[str, float], own: float = 0.0, **changes: Any) -> li
     return [first, last]
 
 
-def said(ranks: list[RankEvidence], *expected: str) -> str:
+def said(ranks, *expected):
     return "\n".join(answer.prove(run_of(ranks), expected).lines())
 
 
-def holds(word: str, *launches: list[RankEvidence]) -> bool | None:
+def holds(word, *launches):
     """Whether it is as expected; if it is not, or not known, the command fails."""
     found = answer.prove(run_of(*launches), [word])
     [one] = found.expectations
@@ -66,12 +63,12 @@ def holds(word: str, *launches: list[RankEvidence]) -> bool | None:
         ({"eth2": 9 * GB, "eth1": GB}, GB, "fabric=tcp", True),
     ],
 )
-def test_the_network_is_the_one_that_carried_the_ranks_bytes(sent, own, word, right) -> None:
+def test_the_network_is_the_one_that_carried_the_ranks_bytes(sent, own, word, right):
     assert holds(word, on_two_nodes(sent, own)) is right
 
 
 @pytest.mark.parametrize("upper", ["vlan1", "ib0"])
-def test_one_wire_under_two_names(upper: str) -> None:
+def test_one_wire_under_two_names(upper):
     """A VLAN over an interface, IP over an InfiniBand port: both count, and TCP is the upper's."""
     lower = {"vlan1": "eth1", "ib0": "mlx5_0/1"}[upper]
     slot, there = "0000:01:00.0", {"dev_port": 0, "lower": []}
@@ -93,7 +90,7 @@ def test_one_wire_under_two_names(upper: str) -> None:
     assert said(ranks).count("2.0 GB by") == 1
 
 
-def test_on_one_node_only_tcp_can_be_seen() -> None:
+def test_on_one_node_only_tcp_can_be_seen():
     inside = exchange({"lo": GB}, [("127.0.0.1", "127.0.0.1", GB)])
     quiet = exchange({"lo": 100}, [])
     assert "1.0 GB over TCP" in said(inside)
@@ -109,7 +106,7 @@ def test_on_one_node_only_tcp_can_be_seen() -> None:
         assert holds(word, ranks) is right, word
 
 
-def placed(*cpus: str, smt: str = "0", siblings: str = "") -> list[RankEvidence]:
+def placed(*cpus, smt="0", siblings=""):
     """Ranks of one node on these CPUs; the threads of each one's cores, in order, by semicolons."""
     cores = siblings.split(";") if siblings else [None] * len(cpus)
     ranks = [
@@ -143,19 +140,19 @@ def placed(*cpus: str, smt: str = "0", siblings: str = "") -> list[RankEvidence]
         (("0-11",) * 11, "0", "", False, "each of 11 ranks on 12 CPUs whose cores others use, too"),
     ],
 )
-def test_cores(cpus, smt, siblings, own, words) -> None:
+def test_cores(cpus, smt, siblings, own, words):
     ranks = placed(*cpus, smt=smt, siblings=siblings)
     assert words in said(ranks, "cores=own")
     assert holds("cores=own", ranks) is own
 
 
-def test_of_several_nodes_the_worst_decides() -> None:
+def test_of_several_nodes_the_worst_decides():
     ranks = placed("0", "1", "0-1", "0-1")
     there = [replace(rank, host="c2") for rank in ranks[2:]]
     assert holds("cores=own", [*ranks[:2], *there]) is False
 
 
-def test_a_launch_beside_it_may_have_the_same_cores() -> None:
+def test_a_launch_beside_it_may_have_the_same_cores():
     """Green when blind: two launchers each bound their ranks from core 0 on."""
     ranks = placed("0", "1")
     for apart, right in ((0, False), (10**12, True)):
@@ -170,7 +167,7 @@ def test_a_launch_beside_it_may_have_the_same_cores() -> None:
         assert holds("cores=own", ranks, later) is right
 
 
-def test_what_cannot_be_counted_is_not_known() -> None:
+def test_what_cannot_be_counted_is_not_known():
     """Green when blind: RDMA without counters, sockets that nobody could ask."""
     port = {"mlx5_0/1": Bytes(None, None)}
     over_tcp = on_two_nodes({"eth1": GB}, GB)
@@ -185,13 +182,13 @@ def test_what_cannot_be_counted_is_not_known() -> None:
     assert holds("fabric=tcp", [over_tcp[0], unasked]), "what is not known could only be more"
 
 
-def test_ranks_that_nobody_numbered_may_be_half_of_them() -> None:
+def test_ranks_that_nobody_numbered_may_be_half_of_them():
     alone = [make_rank(0, world=None, rank=None, size=None)]
     assert holds("no-ethernet", alone) is None
     assert "no launcher told the ranks" in said(alone)
 
 
-def test_the_library_and_two_of_them() -> None:
+def test_the_library_and_two_of_them():
     ranks = exchange({"lo": 0}, [], library__version="Open MPI v5.0.11, package: Open MPI")
     other = make_rank(
         1, library__version="MPICH Version:      4.3.2", library__path="/opt/libmpi.so.12"
@@ -208,7 +205,7 @@ def test_the_library_and_two_of_them() -> None:
     assert not holds("mpi=openmpi", [make_rank(0, library__version="Some MPI 1.0")])
 
 
-def test_nothing_holds_of_ranks_that_are_missing() -> None:
+def test_nothing_holds_of_ranks_that_are_missing():
     """Green when blind: half of the records never came, or a rank was killed."""
     first, last = on_two_nodes({"mlx5_0/1": GB})
     killed = replace(last, finalize=None)
@@ -217,7 +214,7 @@ def test_nothing_holds_of_ranks_that_are_missing() -> None:
         assert words in said(left)
 
 
-def test_without_a_record_everything_expected_is_unknown(tmp_path: Path) -> None:
+def test_without_a_record_everything_expected_is_unknown(tmp_path):
     program = tmp_path / "program"
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)
@@ -227,13 +224,13 @@ def test_without_a_record_everything_expected_is_unknown(tmp_path: Path) -> None
     assert "No rank left a record" in "\n".join(found.lines())
 
 
-def test_the_command_keeps_its_exit_status() -> None:
+def test_the_command_keeps_its_exit_status():
     ranks = on_two_nodes({"mlx5_0/1": GB})
     for status, expected in ((137, []), (1, ["no-ethernet"]), (0, [])):
         assert answer.prove(run_of(ranks, status=status), expected).status == status
 
 
-def test_what_fails_is_said_with_the_launch_that_it_is_of() -> None:
+def test_what_fails_is_said_with_the_launch_that_it_is_of():
     good = on_two_nodes({"mlx5_0/1": GB})
     bad = on_two_nodes({"eth1": GB}, GB)
     found = answer.prove(run_of(good, bad, good), ["fabric=mlx5_0", "no-ethernet", "cores=own"])
@@ -242,7 +239,7 @@ def test_what_fails_is_said_with_the_launch_that_it_is_of() -> None:
     assert answer.prove(run_of(bad), ["no-ethernet"]).expectations[0].launch is None
 
 
-def test_a_command_of_several_programs_has_a_launch_of_each() -> None:
+def test_a_command_of_several_programs_has_a_launch_of_each():
     """A script that starts MPI twice: equal numbers are of different launches."""
     first, second = exchange({"lo": 0}, [])
     later = [
@@ -270,7 +267,7 @@ def test_a_command_of_several_programs_has_a_launch_of_each() -> None:
         assert [one[0].pid for one in launch.split(order)] == [100, 300]
 
 
-def test_one_program_twice_at_once_is_told_apart_by_its_steps() -> None:
+def test_one_program_twice_at_once_is_told_apart_by_its_steps():
     """On the second node the other step's rank begins first."""
     order = [("c1", "3", 0, 1), ("c1", "4", 0, 2), ("c2", "4", 1, 3), ("c2", "3", 1, 4)]
     ranks = [
@@ -289,7 +286,7 @@ def test_one_program_twice_at_once_is_told_apart_by_its_steps() -> None:
     assert [[rank.pid for rank in one] for one in launch.split(ranks)] == [[300, 301], [400, 401]]
 
 
-def alone(number: int, size: str, second: int) -> RankEvidence:
+def alone(number, size, second):
     """A process whose world is its own, and which its launcher called one of several."""
     return make_rank(
         number,
@@ -303,7 +300,7 @@ def alone(number: int, size: str, second: int) -> RankEvidence:
     )
 
 
-def test_worlds_of_one_rank_are_said_to_be_that() -> None:
+def test_worlds_of_one_rank_are_said_to_be_that():
     """Green when blind: every rank did its own sum, and nobody waited for another."""
     ranks = [alone(number, "3", 10 * number) for number in range(3)]
     [launched] = launch.split(ranks)
@@ -317,7 +314,7 @@ def test_worlds_of_one_rank_are_said_to_be_that() -> None:
 
 
 @pytest.mark.parametrize(("second", "right"), [(0, None), (5, True)])
-def test_worlds_of_one_rank_beside_one_another_are_not_known(second, right) -> None:
+def test_worlds_of_one_rank_beside_one_another_are_not_known(second, right):
     """MPICH's mpirun starts a program of Open MPI: no number of the launcher's is read."""
     launches = launch.split(
         [
@@ -329,10 +326,10 @@ def test_worlds_of_one_rank_beside_one_another_are_not_known(second, right) -> N
     assert holds("fabric=shm", *launches) is right
 
 
-def test_launches_are_told_apart_though_clocks_of_nodes_differ() -> None:
+def test_launches_are_told_apart_though_clocks_of_nodes_differ():
     """Two nodes, then one of them, then both again; the other's clock is 100 s behind."""
 
-    def at(number: int, host: str, second: int, pid: int) -> RankEvidence:
+    def at(number, host, second, pid):
         behind = 100 * (host == "c2")
         return make_rank(
             number,
@@ -355,7 +352,7 @@ def test_launches_are_told_apart_though_clocks_of_nodes_differ() -> None:
     assert "clocks of c1 and c2 disagree by 100 s" in said(found[0])
 
 
-def test_an_expectation_that_is_none_is_refused() -> None:
+def test_an_expectation_that_is_none_is_refused():
     for word in ("fabric", "cores=all", "no-ethernet=1", "x"):
         with refused_as("bad-option", match="expected one|cores=own"):
             answer.check_words([word])
@@ -363,10 +360,8 @@ def test_an_expectation_that_is_none_is_refused() -> None:
         answer.check_words(["mpi=foo"])
 
 
-def test_a_file_that_cannot_be_written_takes_no_answer_away(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def ask(path: Path, status: int = 0, *, in_the_way: bool = False) -> int:
+def test_a_file_that_cannot_be_written_takes_no_answer_away(tmp_path, monkeypatch):
+    def ask(path, status=0, *, in_the_way=False):
         def run(words, place, *, keep):
             if in_the_way:
                 path.mkdir()
@@ -386,10 +381,10 @@ def test_a_file_that_cannot_be_written_takes_no_answer_away(
 
 @pytest.mark.parametrize(("own", "status"), [(0, exit_status.BAD_INPUT), (7, 7)])
 def test_where_standard_error_is_full_the_command_keeps_its_status(
-    own: int, status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    own, status, tmp_path, monkeypatch
+):
 
-    def refuse(text: str) -> int:
+    def refuse(text):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     words = ["--json", str(tmp_path / "answer"), "--", "true"]
@@ -405,20 +400,20 @@ def test_where_standard_error_is_full_the_command_keeps_its_status(
     assert (tmp_path / "answer").exists()
 
 
-def test_of_many_damaged_records_a_few_are_named() -> None:
+def test_of_many_damaged_records_a_few_are_named():
     damaged = tuple(f"record {number} is damaged." for number in range(100))
     found = answer.prove(RecordedRun(("a",), 0, (), damaged, Path()), [])
     assert len(found.problems) == 101 and len(list(found.lines())) <= 2 * answer.FEW
 
 
-def test_a_folder_that_the_loader_would_cut_is_refused(tmp_path: Path) -> None:
+def test_a_folder_that_the_loader_would_cut_is_refused(tmp_path):
     for name in ("My project", "a:b", "$LIB"):
         (tmp_path / name).mkdir()
         with refused_as("bad-option", match="LD_PRELOAD"):
             launch.run(["true"], tmp_path / name)
 
 
-def test_variables_of_the_batch_system_come_last(tmp_path: Path) -> None:
+def test_variables_of_the_batch_system_come_last(tmp_path):
     """In a job, ranks that mpirun started have SLURM_PROCID of the script around them."""
     environ = {"LD_PRELOAD": "other.so", "OMPI_MCA_mca_base_env_list": "MINE"}
     given = launch.variables(tmp_path / "recorder.so", tmp_path, "nonce", environ)
@@ -429,7 +424,7 @@ def test_variables_of_the_batch_system_come_last(tmp_path: Path) -> None:
     assert listed[0] == "MINE" and {"LD_PRELOAD", "MPIBENCH_NONCE"} <= set(listed)
 
 
-def test_a_static_program_is_told_from_a_dynamic_one(tmp_path: Path) -> None:
+def test_a_static_program_is_told_from_a_dynamic_one(tmp_path):
     head = bytearray(64 + 56)
     head[:5] = b"\x7fELF\x02"
     head[32:40] = (64).to_bytes(8, "little")

@@ -2,8 +2,6 @@
 complete, and the papers' own cross-sums hold.
 """
 
-from __future__ import annotations
-
 import itertools
 import re
 from pathlib import Path
@@ -21,7 +19,7 @@ HEAD = ",".join(published.COLUMNS) + "\n"
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
-def test_every_digit_is_that_of_the_printed_line(system: str) -> None:
+def test_every_digit_is_that_of_the_printed_line(system):
     """``source`` is the line or the sentence of the paper; of a table it
     has the values of its row in their order.
     """
@@ -40,7 +38,7 @@ def test_every_digit_is_that_of_the_printed_line(system: str) -> None:
     "text",
     ["a,b\n1,2\n", HEAD + "Table 1,PingPong\n", HEAD + "," * (len(published.COLUMNS) - 1) + "\n"],
 )
-def test_a_bad_file_is_refused_by_name(tmp_path: Path, text: str) -> None:
+def test_a_bad_file_is_refused_by_name(tmp_path, text):
     file = tmp_path / "site_configs" / "mysystem" / "published" / "table.csv"
     file.parent.mkdir(parents=True)
     file.write_text(text)

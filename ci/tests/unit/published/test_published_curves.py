@@ -2,8 +2,6 @@
 divided, and that none is taken for a measurement.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from mpibench.store import sessions
@@ -13,7 +11,7 @@ from synthetic_session import changed
 from synthetic_tuning import SOURCE, chosen, published_session
 
 
-def test_the_site_says_what_a_fabric_stands_beside() -> None:
+def test_the_site_says_what_a_fabric_stands_beside():
     session = published_session()
     assert published.choose(session) == [], "its system is not described here"
     cases = tuple(changed(case, system="minicluster") for case in session.cases)
@@ -26,12 +24,12 @@ def test_the_site_says_what_a_fabric_stands_beside() -> None:
 
 
 @pytest.mark.parametrize("given", ["eth1g=openhpc-mini/eth10g", "eth1g=no/eth1g", f"eth2={SOURCE}"])
-def test_a_choice_of_nothing_is_refused(given: str) -> None:
+def test_a_choice_of_nothing_is_refused(given):
     with pytest.raises(BadInput):
         published.choose(published_session(), [given])
 
 
-def test_the_terminal_says_the_range() -> None:
+def test_the_terminal_says_the_range():
     session = published_session()
     [first, *_] = published.beside_lines(session, chosen(session))
     assert "PingPong latency is 2.00 to 2.00 times that of openhpc-mini/eth1g (24 sizes)" in first

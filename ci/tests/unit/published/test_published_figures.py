@@ -2,21 +2,16 @@
 digit, directly, and nothing is made up around them.
 """
 
-from __future__ import annotations
-
 import json
-
-import pytest
 
 from mpibench import cli
 from mpibench.commands.listings import doctor
 from mpibench_tune import published
-from mpibench_tune.published import PrintedBandwidth
 
 SYSTEM = "openhpc-mini"
 
 
-def curve_of(fabric: str, benchmark: str = "PingPong") -> PrintedBandwidth:
+def curve_of(fabric, benchmark="PingPong"):
     [curve] = [
         row
         for row in published.bandwidths(SYSTEM)
@@ -25,9 +20,7 @@ def curve_of(fabric: str, benchmark: str = "PingPong") -> PrintedBandwidth:
     return curve
 
 
-def test_what_holds_and_what_does_not(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_holds_and_what_does_not(monkeypatch, capsys):
     assert curve_of("eth1g").problem == curve_of("eth1g", "osu_put_bw").problem == ""
     # "While 39.89Gbs is near the theoretical peak of 40Gb/s, this is still a high number."
     assert "shows 4986.1 MB/s, 1.06 times" in curve_of("eth40g").problem

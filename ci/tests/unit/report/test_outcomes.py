@@ -2,8 +2,6 @@
 where these were not measured alike.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from mpibench.pages import outcomes, session
@@ -13,7 +11,7 @@ from reframe_tests.harness.samples import Sample, read_evidence
 TIMED = (Sample("imb", "PingPong", "p2p", 2, 1, "", 8, 100, "latency_us", (1.0,)),)
 
 
-def case(losses_per_s: float, samples: tuple[Sample, ...] = TIMED) -> Case:
+def case(losses_per_s, samples=TIMED):
     proof = read_evidence(
         {"verdict": "proven", "ranks": [], "devices": [], "core_losses_per_s": losses_per_s}, "here"
     )
@@ -23,21 +21,21 @@ def case(losses_per_s: float, samples: tuple[Sample, ...] = TIMED) -> Case:
     return Case(f"{losses_per_s}", 0, entry, condition, samples, proof, ())
 
 
-def line(*cases: Case) -> str:
+def line(*cases):
     return outcomes.verdict_line(Session({"uuid": "0"}, cases))
 
 
-def test_busy_cases_are_counted_beside_the_verdict() -> None:
+def test_busy_cases_are_counted_beside_the_verdict():
     said = line(case(147), case(9.9))
     assert "In 1 of 2 cases ranks often lost their core to other programs" in said
     assert "busy" not in line(case(0), case(0, ()), case(147, ()))
 
 
-def sample(size: int, quantity: str, *values: float) -> Sample:
+def sample(size, quantity, *values):
     return Sample("imb", "PingPong", "p2p", 2, 1, "", size, 100, quantity, values)
 
 
-def test_a_key_figure_is_the_best_median_at_one_size_of_what_is_proven() -> None:
+def test_a_key_figure_is_the_best_median_at_one_size_of_what_is_proven():
     found = outcomes.key_figures(
         Session(
             {"uuid": "0"},
@@ -56,7 +54,7 @@ def test_a_key_figure_is_the_best_median_at_one_size_of_what_is_proven() -> None
     }
 
 
-def test_the_summary_counts_each_case_once() -> None:
+def test_the_summary_counts_each_case_once():
     cases = [case(0), case(1)]
     shown = session._summary(session.View(Session({"uuid": "0"}, cases), Path()))
     tiles = {outcome.name: number for outcome, number in shown["tiles"]}
@@ -65,7 +63,7 @@ def test_the_summary_counts_each_case_once() -> None:
     assert place[0] == "mpich" and dict(counts) == {outcomes.OUTCOMES["recorded"]: 2}
 
 
-def test_a_number_has_four_digits_that_mean_something() -> None:
+def test_a_number_has_four_digits_that_mean_something():
     numbers = (None, 0.0, 9.9e-5, 1e-4, 12.3456, 9_999_999.0, 1e7)
     texts = ["", "0", "9.900e-05", "0.0001", "12.35", "9999999", "1.000e+07"]
     assert [outcomes.format_number(number) for number in numbers] == texts

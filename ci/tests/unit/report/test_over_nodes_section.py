@@ -2,11 +2,7 @@
 points make a line, and what never stands on one.
 """
 
-from __future__ import annotations
-
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from mpibench.pages import session as report
 from mpibench.store.sessions import Case, Session
@@ -16,12 +12,12 @@ from reframe_tests.harness.samples import Sample, read_evidence
 PPN = 4
 
 
-def start(nodes: int, average: Sequence[float | None]) -> list[Sample]:
+def start(nodes, average):
     """osu_init and osu_hello on so many nodes: the fastest rank takes 10
     ms less than the mean, the slowest 30 ms more.
     """
 
-    def sample(name: str, quantity: str, factor: float, more: float) -> Sample:
+    def sample(name, quantity, factor, more):
         values = tuple(value and value * factor + more for value in average)
         where = (nodes * PPN, 1, f"nodes={nodes}", None, 1)
         return Sample("osu", name, "startup_osu", *where, quantity, values)
@@ -35,11 +31,11 @@ def start(nodes: int, average: Sequence[float | None]) -> list[Sample]:
 
 
 def case(
-    samples: Sequence[Sample],
-    nodes: int,
-    stack: str = "mpich-spack",
-    **condition: Any,
-) -> Case:
+    samples,
+    nodes,
+    stack="mpich-spack",
+    **condition,
+):
     entry = {"system": "testbed", "partition": "node", "environ": stack, "result": "pass"}
     whole = {"stack": stack, "fabric": "ib", "nodes": nodes, "ppn": PPN, "ppn_symbol": "full"}
     whole |= {"pinning": "bunch", "group": "startup_osu", **condition}
@@ -48,7 +44,7 @@ def case(
     return Case(f"s:{stack}:{nodes}", 0, entry, whole, tuple(samples), proof, ())
 
 
-def page_of(*cases: Case) -> Reader:
+def page_of(*cases):
     info = {"uuid": "0123abcd-0000", "time_start_unix": 1.0, "time_elapsed": 60.0}
     return Reader(report.render(report.View(Session(info, cases), Path())))
 
@@ -62,7 +58,7 @@ NIGHT = [
 ]
 
 
-def test_the_page_has_a_chart_and_every_value_with_its_case() -> None:
+def test_the_page_has_a_chart_and_every_value_with_its_case():
     page = page_of(*NIGHT)
     said = " ".join(page.text["over_nodes"].split())
     for words in (

@@ -1,7 +1,5 @@
 """GPCNeT: its outputs are read whole or not at all, and what its nodes allow is planned."""
 
-from __future__ import annotations
-
 import pytest
 
 from reframe_tests.harness.suites import gpcnet, reader
@@ -14,7 +12,7 @@ HERE = "gpcnet-1.3-network_test-n2-mpich.txt"
 CUT = "gpcnet-1.3-network_load_test-n10-cut.txt"
 
 
-def test_values_are_those_printed_whatever_its_script_says_above_the_title() -> None:
+def test_values_are_those_printed_whatever_its_script_says_above_the_title():
     output = reader.read("$ ./run_gpc_tests.sh\nNumber of nodes: 64\n" + golden(ALONE))
     assert output.notes == ("2 lines above its title ignored: from another program",)
     latency, _, bandwidth, *_ = output.records
@@ -26,7 +24,7 @@ def test_values_are_those_printed_whatever_its_script_says_above_the_title() -> 
     }
 
 
-def test_an_output_that_was_cut_off() -> None:
+def test_an_output_that_was_cut_off():
     with refused_as(
         "output-cut", match=r"cut.txt: it ends within its last table; the output is truncated"
     ):
@@ -36,7 +34,7 @@ def test_an_output_that_was_cut_off() -> None:
 
 
 @pytest.mark.parametrize(("name", "nodes", "ranks"), [(ALONE, 64, 2048), (HERE, 2, 2)])
-def test_a_network_alone(name: str, nodes: int, ranks: int) -> None:
+def test_a_network_alone(name, nodes, ranks):
     (planned,) = launches(gpcnet.GROUP, ranks, nodes=nodes)
     records = reader.complete(reader.parse(golden(name)), planned.expected, source=name)
     names = [test.name for test in gpcnet.TESTS[gpcnet.ISOLATED]]

@@ -2,15 +2,12 @@
 how tables are read, what they are held against.
 """
 
-from __future__ import annotations
-
 import runpy
 import sys
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -34,17 +31,17 @@ CROSSING = "bisection-mpich-n4-switches.txt"
 
 
 @cache
-def instrument(group: str) -> Any:
+def instrument(group):
     """What the program of a group defines, without MPI."""
     stand_in = ModuleType("mpi4py")
-    stand_in.MPI = SimpleNamespace(FLOAT=None)  # type: ignore[attr-defined]
+    stand_in.MPI = SimpleNamespace(FLOAT=None)
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(sys.modules, "mpi4py", stand_in)
         defined = runpy.run_path(str(catalogue.SUITES[group].script.path))
     return SimpleNamespace(**defined)
 
 
-def test_pairs_are_held_against_the_ranks_own_records() -> None:
+def test_pairs_are_held_against_the_ranks_own_records():
     ranks = [make_rank(0, "c1.site.org"), make_rank(1, "c2")]
     assert rank_records.check_hosts(ranks, bisection_facts(golden(PLAIN)).hosts) == []
     assert rank_records.check_hosts(ranks, {0: "c1", 1: "c3", 7: "c9"}) == [
@@ -60,12 +57,12 @@ STACK = metadata.parse(DOCUMENT, Path("stack.json"))
 RECORDED = ("growth-mpich-n4.txt", "growth-intelmpi-n4.txt")
 
 
-def launch(nodes: int, ppn: int = 1, level: str = "smoke") -> catalogue.Launch:
+def launch(nodes, ppn=1, level="smoke"):
     (planned,) = catalogue.launches(GROWTH, STACK, nodes * ppn, level, nodes)
     return planned
 
 
-def test_growth_by_rounds_is_one_and_more_is_more() -> None:
+def test_growth_by_rounds_is_one_and_more_is_more():
     times = {2: (10.0, 11.0, 12.0), 8: (33.0, 33.0, 500.0), 64: (132.0, None, 132.0)}
     row = ("growth", "Barrier", GROWTH, 64, 1)
     found = derived.compare_nodes(
@@ -86,7 +83,7 @@ def test_growth_by_rounds_is_one_and_more_is_more() -> None:
 LOADED = "loaded_latency"
 NAME = "loaded_latency-mpich-n4.txt"
 #: Recorded outputs of other placements: nodes and options of their launches.
-PLACED: dict[str, tuple[str, int, dict[str, str]]] = {
+PLACED = {
     "loaded_latency-mpich-n12-interleaved.txt": ("interleaved", 6, {}),
     "loaded_latency-mpich-n12-random-bursts.txt": (
         "random",
@@ -100,7 +97,7 @@ PLACED: dict[str, tuple[str, int, dict[str, str]]] = {
 
 
 @pytest.mark.parametrize(("name", "nodes", "across"), [(PLAIN, 2, 0.0), (CROSSING, 4, 1.0)])
-def test_recorded_halves(name: str, nodes: int, across: float) -> None:
+def test_recorded_halves(name, nodes, across):
     (planned,) = launches(GROUP, nodes, level="smoke", nodes=nodes, limits=catalogue.Limits(1.0))
     text = golden(name)
     records = reader.complete(reader.parse(text), planned.expected, source=name)
@@ -117,7 +114,7 @@ def test_recorded_halves(name: str, nodes: int, across: float) -> None:
 
 
 @pytest.mark.parametrize("name", RECORDED)
-def test_recorded_growth(name: str) -> None:
+def test_recorded_growth(name):
     text = golden(name)
     records = reader.complete(reader.parse(text), launch(4).expected, source=name)
     assert len(records) == 8
@@ -140,7 +137,7 @@ def test_recorded_growth(name: str) -> None:
     aggressors=st.sampled_from(AGGRESSORS[1:]),
     seed=st.integers(0, 10**9 - 1),
 )
-def test_every_node_is_a_victims_or_an_aggressors(nodes: int, aggressors: str, seed: int) -> None:
+def test_every_node_is_a_victims_or_an_aggressors(nodes, aggressors, seed):
     share_out = instrument(LOADED).share_out
     victims, others = share_out(nodes, aggressors, seed)
     assert sorted([*victims, *others]) == list(range(nodes)), "each node once"
@@ -155,7 +152,7 @@ def test_every_node_is_a_victims_or_an_aggressors(nodes: int, aggressors: str, s
         assert gaps <= {2, 3}, "no two victims, and no three aggressors, beside each other"
 
 
-def test_seeds_draw_different_nodes_and_others_ignore_them() -> None:
+def test_seeds_draw_different_nodes_and_others_ignore_them():
     share_out = instrument(LOADED).share_out
     drawn = {tuple(share_out(16, "random", seed)[0]) for seed in range(20)}
     assert len(drawn) > 10
@@ -164,12 +161,12 @@ def test_seeds_draw_different_nodes_and_others_ignore_them() -> None:
     assert share_out(4, "beside", 1) == ([0, 1, 2, 3], [0, 1, 2, 3])
 
 
-def placements(ppn: int, nodes: int, **chosen: str) -> list[catalogue.Launch]:
+def placements(ppn, nodes, **chosen):
     under = options.of_group(catalogue.OPTIONS, LOADED, chosen)
     return list(launches(LOADED, nodes * ppn, level="smoke", nodes=nodes, chosen=under))
 
 
-def test_the_placements_that_nodes_and_ranks_allow() -> None:
+def test_the_placements_that_nodes_and_ranks_allow():
     """One rank a node on two nodes leaves none for an aggressor."""
     for ppn, nodes, planned in (
         (2, 2, AGGRESSORS[:1]),
@@ -181,7 +178,7 @@ def test_the_placements_that_nodes_and_ranks_allow() -> None:
         placements(1, 2)
 
 
-def test_bursts_are_another_variant_and_the_seed_one_of_the_random_placement() -> None:
+def test_bursts_are_another_variant_and_the_seed_one_of_the_random_placement():
     made = placements(2, 4, bursts="10ms_on_90ms_off", seed="7")
     for launch in made:
         random = launch.name == "random"
@@ -196,7 +193,7 @@ def test_bursts_are_another_variant_and_the_seed_one_of_the_random_placement() -
 
 
 @pytest.mark.parametrize("name", PLACED)
-def test_recorded_placements_are_those_of_their_launch_alone(name: str) -> None:
+def test_recorded_placements_are_those_of_their_launch_alone(name):
     aggressors, nodes, chosen = PLACED[name]
     text = golden(name)
     [launch] = [each for each in placements(2, nodes, **chosen) if each.name == aggressors]
@@ -215,7 +212,7 @@ def test_recorded_placements_are_those_of_their_launch_alone(name: str) -> None:
                 reader.check_arguments(text, other)
 
 
-def test_a_recorded_latency_under_load() -> None:
+def test_a_recorded_latency_under_load():
     (planned,) = launches(LOADED, 4, level="smoke", nodes=2)
     records = reader.complete(reader.parse(golden(NAME)), planned.expected, source=NAME)
     alone, loaded, load, impact = records
@@ -231,7 +228,7 @@ def test_a_recorded_latency_under_load() -> None:
 # ---- Halves ----
 
 
-def test_who_knows_the_switches_above_a_node() -> None:
+def test_who_knows_the_switches_above_a_node():
     """Slurm, or the site that describes them; otherwise nobody, or of another node."""
     program = instrument(GROUP)
     pattern = "switch.switch.node"
@@ -261,9 +258,7 @@ def test_who_knows_the_switches_above_a_node() -> None:
         (["a", "b", "a", ""], [(0, 2), (1, 3)], "plain halves, because the switches are not known"),
     ],
 )
-def test_pairs_are_on_different_switches_where_that_can_be(
-    switches: list[str], pairs: list[tuple[int, int]], split: str
-) -> None:
+def test_pairs_are_on_different_switches_where_that_can_be(switches, pairs, split):
     """Two levels of switches have a dot between them; none is not known."""
     paths = [tuple(switch.split(".")) if switch else () for switch in switches]
     found = instrument(GROUP).Halves(["n0", "n1", "n2", "n3"], paths, 1, "Slurm")

@@ -1,10 +1,7 @@
 """Many systems in one dataset: read by other tools as documented, and apart from one another."""
 
-from __future__ import annotations
-
 import re
 from datetime import timedelta
-from pathlib import Path
 
 import polars as pl
 
@@ -16,7 +13,7 @@ from refusals import refused_as
 from synthetic_verdicts import BENCHMARKS, FIRST, SIZES, write_session
 
 
-def test_duckdb_reads_many_systems(tmp_path: Path) -> None:
+def test_duckdb_reads_many_systems(tmp_path):
     """The query of docs/reference/results.md."""
     import duckdb
 
@@ -35,7 +32,7 @@ def test_duckdb_reads_many_systems(tmp_path: Path) -> None:
 FORMULA = "=HYPERLINK(1)"
 
 
-def test_proven_values_of_a_period_and_condition_become_csv(tmp_path: Path) -> None:
+def test_proven_values_of_a_period_and_condition_become_csv(tmp_path):
     places = [{"fabric": "eth1g"}, {"fabric": "shm"}, {"fabric": "eth1g", "evidence": "missing"}]
     for night in range(3):
         write_session(tmp_path, night, where=places, stacks=(FORMULA,))
@@ -53,7 +50,7 @@ def test_proven_values_of_a_period_and_condition_become_csv(tmp_path: Path) -> N
         cli.app(["export", "--where", "fabric == 'eth1g'"], standalone_mode=False)
 
 
-def test_a_night_of_which_not_all_was_judged_is_none_that_passed(tmp_path: Path) -> None:
+def test_a_night_of_which_not_all_was_judged_is_none_that_passed(tmp_path):
     session = write_session(tmp_path, 0)
     records.answer(tmp_path, session, records.GATE, "nightly", [], finding="busy", unjudged=True)
     [row] = Store(tmp_path).session_rows()

@@ -2,11 +2,7 @@
 time, and the bytes that it must have sent.
 """
 
-from __future__ import annotations
-
 import re
-from collections.abc import Sequence
-from pathlib import Path
 
 import pytest
 
@@ -53,7 +49,7 @@ BY_SIGNAL = (
 )
 
 
-def test_a_signal_that_hydra_names_on_standard_output_is_named(tmp_path: Path) -> None:
+def test_a_signal_that_hydra_names_on_standard_output_is_named(tmp_path):
     files = script.files_of("one", 1)
     (tmp_path / files.output).write_text("# Benchmarking PingPong\n" + BY_SIGNAL)
     said = measurement._judge_end(255, 60, tmp_path, files, "")
@@ -101,7 +97,7 @@ If srun is being used to launch application,  2 singletons will be started.
     ],
     ids=["the cause comes before what follows from it", "a signal", "another PMI"],
 )
-def test_why_a_launch_ended_is_said(texts: Sequence[str], said: str) -> None:
+def test_why_a_launch_ended_is_said(texts, said):
     """Ranks of another PMI than the launcher's are told what to do."""
     for text in texts:
         assert len(re.findall(said, excerpt(text))) == 1
@@ -115,9 +111,7 @@ LO = Fabric("lo", "tcp", "node", (Rail("lo"),))
 SHM = Fabric("shm", "shm", "node")
 
 
-def judged(
-    group: str, file: str, ranks: int, nodes: int = 1, fabric: Fabric = LO, **more: str
-) -> tuple[float, list[str]]:
+def judged(group, file, ranks, nodes=1, fabric=LO, **more):
     """Bytes counted on and notes of an output, by its file or its
     text, as if of a job on so many nodes.
     """
@@ -129,14 +123,14 @@ def judged(
     return (least_bytes(where, launch, parsed), name_uncounted(where, launch, parsed))
 
 
-def test_the_random_numbers_of_nas_move_no_data_by_design() -> None:
+def test_the_random_numbers_of_nas_move_no_data_by_design():
     least, [note] = judged("nas_s", "npb-3.4-ep-n2.txt", 2)
     assert least == 0
     assert note.startswith("not checked against the bytes that lo carried: EP (moves no data")
     assert judged("nas_s", "npb-3.4-ep-n2.txt", 2, fabric=SHM) == (0.0, [])
 
 
-def test_a_transposition_that_may_stay_on_its_nodes_is_named() -> None:
+def test_a_transposition_that_may_stay_on_its_nodes_is_named():
     """Of a square grid with two ranks a node; with one a node it leaves them."""
     two, notes = judged("hpcc", on_grid(2, 2), 4, 2, ETH, level="smoke")
     assert [note for note in notes if "PTRANS (its grid of ranks is random" in note]
@@ -144,7 +138,7 @@ def test_a_transposition_that_may_stay_on_its_nodes_is_named() -> None:
     assert not [note for note in notes if "PTRANS" in note] and four > two > 0
 
 
-def test_gpcnet_under_load_counts_the_nodes_that_test() -> None:
+def test_gpcnet_under_load_counts_the_nodes_that_test():
     """13 of 64 nodes, alone and under load; the factors are computed from them."""
     assert (
         bound_of("Multiple Alltoall", 1, timed=False, loaded=False)({}, 200, 200) == 200 * 199 * 20
@@ -159,7 +153,7 @@ def test_gpcnet_under_load_counts_the_nodes_that_test() -> None:
 
 
 @pytest.mark.parametrize("suite", ["hpcc", "npb", "gpcnet"])
-def test_no_row_of_an_application_is_passed_over_in_silence(suite: str) -> None:
+def test_no_row_of_an_application_is_passed_over_in_silence(suite):
     for row in ROWS:
         if row.suite == suite:
             assert row.unbounded or row.of_run or row.traffic_between(0, 16, 4), row.name

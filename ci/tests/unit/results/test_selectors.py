@@ -1,7 +1,5 @@
 """Selectors: what they mean, and what is refused."""
 
-from __future__ import annotations
-
 from datetime import datetime, timedelta, timezone
 
 import polars as pl
@@ -48,7 +46,7 @@ SESSIONS = pl.DataFrame(
         ("?" + "(" * 300 + "run" + ")" * 300, "not an expression"),
     ],
 )
-def test_bad_selector_is_one_sentence(selector: str, part: str) -> None:
+def test_bad_selector_is_one_sentence(selector, part):
     with pytest.raises(BadInput) as caught:
         selectors.select(selector, SESSIONS)
     assert part in str(caught.value)
@@ -56,7 +54,7 @@ def test_bad_selector_is_one_sentence(selector: str, part: str) -> None:
 
 
 @pytest.mark.parametrize("selector", ["latest", "latest~1"])
-def test_no_session_that_cannot_be_read_is_passed_over_in_counting_back(selector: str) -> None:
+def test_no_session_that_cannot_be_read_is_passed_over_in_counting_back(selector):
     """Behind it nobody knows which session is meant: one fewer was counted before."""
     newest, old = [
         [UnreadableSession("eeee5555", NOW - timedelta(hours=hours), (), "it is damaged.")]

@@ -1,13 +1,8 @@
 """The demo: every page of the nights that were recorded, and what keeps it from being written."""
 
-from __future__ import annotations
-
 import errno
 import shutil
 from dataclasses import asdict
-from pathlib import Path
-
-import pytest
 
 from mpibench.pages import session
 from mpibench.store.store import Store
@@ -17,9 +12,7 @@ from refusals import refused_as
 MOST_BYTES = 520_000
 
 
-def test_the_recorded_nights_become_every_page_and_the_red_one_names_its_node(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_recorded_nights_become_every_page_and_the_red_one_names_its_node(tmp_path, capsys):
     assert sum(path.stat().st_size for path in demo.RECORDED.rglob("*.parquet")) < MOST_BYTES
     out = tmp_path / "demo"
     lines = demo.make(out)
@@ -34,14 +27,12 @@ def test_the_recorded_nights_become_every_page_and_the_red_one_names_its_node(
         demo.make(out)
 
 
-def test_a_folder_that_cannot_be_written_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_that_cannot_be_written_is_refused(tmp_path, monkeypatch):
     (tmp_path / "file").touch()
     with refused_as("cannot-write"):
         demo.make(tmp_path / "file" / "demo")
 
-    def full(*_: object) -> None:
+    def full(*_):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(shutil, "copytree", full)
@@ -49,7 +40,7 @@ def test_a_folder_that_cannot_be_written_is_refused(
         demo.make(tmp_path / "demo")
 
 
-def test_the_reason_of_a_case_is_the_reference_that_it_missed_by_most() -> None:
+def test_the_reason_of_a_case_is_the_reference_that_it_missed_by_most():
     store = Store(demo.RECORDED)
     [system] = store.systems
     rows = {row["case"]: row for row in site.light_cases(store, system).to_dicts()}
@@ -60,7 +51,7 @@ def test_the_reason_of_a_case_is_the_reference_that_it_missed_by_most() -> None:
         assert rows[case.uuid]["check"] == asdict(min(missed, key=lambda gate: gate.value or 0))
 
 
-def test_report_and_site_count_a_miss_that_is_not_judged_as_no_failure(tmp_path: Path) -> None:
+def test_report_and_site_count_a_miss_that_is_not_judged_as_no_failure(tmp_path):
     store = Store(demo.RECORDED)
     [system] = store.systems
     nights = site.judge(store, system, site.light_cases(store, system), {})

@@ -2,11 +2,7 @@
 (``grafana-foundation-sdk``, made from Grafana's schemas).
 """
 
-from __future__ import annotations
-
 import json
-from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
@@ -21,7 +17,7 @@ from grafana_foundation_sdk.models.dashboard import Dashboard
 BOARD = json.loads((RULES / "grafana.json").read_text())
 
 
-def rows(document: Any, place: str = "") -> Iterator[tuple[str, Any]]:
+def rows(document, place=""):
     """Every value of a document with its place."""
     if isinstance(document, dict | list):
         items = document.items() if isinstance(document, dict) else enumerate(document)
@@ -31,7 +27,7 @@ def rows(document: Any, place: str = "") -> Iterator[tuple[str, Any]]:
         yield place, document
 
 
-def test_the_board_is_what_grafana_reads_and_nothing_else() -> None:
+def test_the_board_is_what_grafana_reads_and_nothing_else():
     """Its models add what the board leaves out."""
     plugins.register_default_plugins()
     read = json.loads(json.dumps(Dashboard.from_json(BOARD), cls=JSONEncoder))

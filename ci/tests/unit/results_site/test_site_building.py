@@ -2,13 +2,10 @@
 further night writes, and what is never written.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from dataclasses import replace
-from datetime import datetime, timedelta
-from pathlib import Path
+from datetime import timedelta
 
 import pytest
 
@@ -34,12 +31,8 @@ from synthetic_verdicts import (
 NOW = FIRST + timedelta(days=NIGHTS - 1, hours=12)
 
 
-#: Its folder, and what the site said when it was built.
-Year = tuple[Path, building.BuiltSite]
-
-
 @pytest.fixture(scope="module")
-def year(tmp_path_factory: pytest.TempPathFactory) -> Year:
+def year(tmp_path_factory):
     top = tmp_path_factory.mktemp("year")
     ids = write_nights(top / "dataset")
     Store(top / "dataset").withdraw(ids[25], "maintenance of the switches")
@@ -48,16 +41,16 @@ def year(tmp_path_factory: pytest.TempPathFactory) -> Year:
     return top, build(top)
 
 
-def build(top: Path, now: datetime = NOW) -> building.BuiltSite:
+def build(top, now=NOW):
     return building.build(Store(top / "dataset"), top / "site", now=now)
 
 
-def date(number: int) -> str:
+def date(number):
     day = FIRST + timedelta(days=number)
     return f"{day.day} {day:%b %Y}"
 
 
-def test_every_link_between_pages_leads_somewhere(year: Year) -> None:
+def test_every_link_between_pages_leads_somewhere(year):
     read = {page: Reader(page.read_text()) for page in (year[0] / "site").rglob("*.html")}
     assert len(read) > 2 * (NIGHTS - len(GAPS))
     ids = {page: {one[1].get("id") for one in reader.tags} for page, reader in read.items()}
@@ -73,7 +66,7 @@ def test_every_link_between_pages_leads_somewhere(year: Year) -> None:
     assert dead == set()
 
 
-def test_the_first_screen_says_the_verdict_and_what_is_worse_since_when(year: Year) -> None:
+def test_the_first_screen_says_the_verdict_and_what_is_worse_since_when(year):
     page = Reader((year[0] / "site" / "index.html").read_text())
     said = " ".join(" ".join(page.text.values()).split())
     for words in (
@@ -87,7 +80,7 @@ def test_the_first_screen_says_the_verdict_and_what_is_worse_since_when(year: Ye
         assert words in said
 
 
-def test_what_changed_most_comes_first_and_a_terminal_is_told_the_key_figures(year: Year) -> None:
+def test_what_changed_most_comes_first_and_a_terminal_is_told_the_key_figures(year):
     [(latency, bandwidth)] = year[1].figures.values()
     assert latency.startswith("eth1g on node: PingPong latency, 8 B: ") and "as usual" in latency
     assert " % of the line rate, 1250 MB/s; reference at least" in bandwidth
@@ -102,7 +95,7 @@ def test_what_changed_most_comes_first_and_a_terminal_is_told_the_key_figures(ye
     }
 
 
-def test_the_calendar_is_green_for_nothing_that_was_not_measured(year: Year) -> None:
+def test_the_calendar_is_green_for_nothing_that_was_not_measured(year):
     """From the change on, which lasts and nobody accepted, no night is green; one without a
     session is a red day.
     """
@@ -116,7 +109,7 @@ def test_the_calendar_is_green_for_nothing_that_was_not_measured(year: Year) -> 
     assert any(date(TWICE) in said and "(2 sessions)" in said for _, said in cells)
 
 
-def test_hostile_names_become_text_and_plain_file_names(tmp_path: Path) -> None:
+def test_hostile_names_become_text_and_plain_file_names(tmp_path):
     """And nonces differ from page to page, and stay with it."""
     names = ("fabric", "partition", "nodelist", "name", "group", "pinning", "reason")
     failed = {**dict.fromkeys(names, HOSTILE), "outputdir": "/jobs/" + HOSTILE.replace("/", "")}
@@ -165,7 +158,7 @@ def test_hostile_names_become_text_and_plain_file_names(tmp_path: Path) -> None:
         assert run and all(one.get("src") and one.get("nonce") for one in run)
 
 
-def test_two_systems_a_renamed_one_and_other_labels(tmp_path: Path) -> None:
+def test_two_systems_a_renamed_one_and_other_labels(tmp_path):
     """The one that is measured comes first."""
     for number in range(3):
         for first, system in ((0, "former-name"), (200, "new-name")):
@@ -182,8 +175,8 @@ def test_two_systems_a_renamed_one_and_other_labels(tmp_path: Path) -> None:
 
 
 def test_the_headline_is_the_last_whole_night_and_names_what_was_measured_in_part_since(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     """A case that somebody measured again turns no red night, and makes no old one young."""
     for number in range(RED - 3, RED + 1):
         write_night(tmp_path / "dataset", number)
@@ -201,8 +194,8 @@ def test_the_headline_is_the_last_whole_night_and_names_what_was_measured_in_par
     assert "Not measured whole since" in page.read_text()
 
 
-def test_after_a_build_that_was_killed_half_way_no_page_of_before_stays(tmp_path: Path) -> None:
-    def pages(*names: str) -> SiteWriter:
+def test_after_a_build_that_was_killed_half_way_no_page_of_before_stays(tmp_path):
+    def pages(*names):
         writer = SiteWriter(tmp_path / "site", tmp_path / "kept", "program")
         for name in names:
             writer.put(name, "content", lambda: "page")

@@ -2,12 +2,8 @@
 was held against something and reached it.
 """
 
-from __future__ import annotations
-
 from datetime import timedelta
-from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +11,6 @@ import pytest
 from mpibench.store import records
 from mpibench.store.store import Store
 from mpibench_site import site, stored_files
-from mpibench_site.site import SiteNight
 from refusals import refused_as
 from synthetic_verdicts import FIRST, by, gate, write_session
 
@@ -23,12 +18,12 @@ HELD = {"gates": [gate("Uniband.bandwidth.0004194304", 110.0, 100.0)]}
 MISSED = {"gates": [gate("Uniband.bandwidth.0004194304", 90.0, 100.0, "fail")]}
 
 
-def judged(folder: Path, **spoiled: str) -> list[SiteNight]:
+def judged(folder, **spoiled):
     store = Store(folder)
     return site.judge(store, "testbed", site.light_cases(store, "testbed"), spoiled)
 
 
-def only(folder: Path) -> SiteNight:
+def only(folder):
     (night,) = judged(folder)
     return night
 
@@ -57,16 +52,14 @@ def only(folder: Path) -> SiteNight:
         ({}, {"result": "skip", "evidence": ""}, "red", "no case of this session ran"),
     ],
 )
-def test_what_a_night_is(
-    tmp_path: Path, where: dict[str, Any], changes: dict[str, Any], state: str, said: str
-) -> None:
+def test_what_a_night_is(tmp_path, where, changes, state, said):
     write_session(tmp_path, 0, **({"where": where} if where else {}), **changes)
     night = only(tmp_path)
     assert night.state.name == state
     assert said in " ".join((night.finding, *night.problems))
 
 
-def test_an_answer_of_that_night_makes_it_red_and_never_an_empty_one_green(tmp_path: Path) -> None:
+def test_an_answer_of_that_night_makes_it_red_and_never_an_empty_one_green(tmp_path):
     session = write_session(tmp_path, 0, where=HELD)
     for problems, state in ((["a stack could not be installed"], "red"), ([], "green")):
         records.answer(tmp_path, session, records.NIGHT, "nightly", problems)
@@ -82,7 +75,7 @@ def test_an_answer_of_that_night_makes_it_red_and_never_an_empty_one_green(tmp_p
         only(tmp_path)
 
 
-def test_a_night_that_the_gate_did_not_judge_is_not_green(tmp_path: Path) -> None:
+def test_a_night_that_the_gate_did_not_judge_is_not_green(tmp_path):
     for number in range(8):
         noisy = by((1.0, 3.0, 9.0, 2.0)[number % 4])
         write_session(tmp_path / "set", number, where=HELD, change=noisy, sizes=(8,))
@@ -90,14 +83,14 @@ def test_a_night_that_the_gate_did_not_judge_is_not_green(tmp_path: Path) -> Non
     assert [night.state.name for night in judged(tmp_path / "set")[-2:]] == ["green", "unjudged"]
 
 
-def test_a_withdrawn_night_is_neither_green_nor_red(tmp_path: Path) -> None:
+def test_a_withdrawn_night_is_neither_green_nor_red(tmp_path):
     session = write_session(tmp_path, 0, where=MISSED)
     Store(tmp_path).withdraw(session, "wrong cable")
     night = only(tmp_path)
     assert night.state.name == "withdrawn" and "wrong cable" in night.finding
 
 
-def test_a_session_that_cannot_be_read_is_a_red_night_of_its_series(tmp_path: Path) -> None:
+def test_a_session_that_cannot_be_read_is_a_red_night_of_its_series(tmp_path):
     write_session(tmp_path, 0, where=HELD, labels={"run": "nightly"})
     records.UnreadableSession(
         "lost", FIRST + timedelta(1), ("testbed",), "it cannot be read."
@@ -107,7 +100,7 @@ def test_a_session_that_cannot_be_read_is_a_red_night_of_its_series(tmp_path: Pa
     assert "cannot be read" in red.finding
 
 
-def test_the_finding_is_the_worst_problem_in_whatever_order_it_was_stored(tmp_path: Path) -> None:
+def test_the_finding_is_the_worst_problem_in_whatever_order_it_was_stored(tmp_path):
     """By most below its reference; before that a case without proof of its fabric."""
     slow = gate("Uniband.bandwidth.0004", 90.0, 100.0, "fail")
     slower = gate("Uniband.bandwidth.0008", 30.0, 100.0, "fail")
@@ -123,8 +116,8 @@ def test_the_finding_is_the_worst_problem_in_whatever_order_it_was_stored(tmp_pa
     assert "went over lo" in last.finding
 
 
-def test_values_that_are_none_make_a_night_red(tmp_path: Path) -> None:
-    def spoil(row: dict[str, Any]) -> dict[str, Any]:
+def test_values_that_are_none_make_a_night_red(tmp_path):
+    def spoil(row):
         return {**row, "value": float("inf")} if row["repeat"] == 2 else row
 
     session = write_session(tmp_path, 0, where=HELD, edit=spoil)
@@ -133,7 +126,7 @@ def test_values_that_are_none_make_a_night_red(tmp_path: Path) -> None:
     assert judged(tmp_path, **{session: spoiled})[0].state.name == "red"
 
 
-def test_excerpts_are_of_plain_files_of_the_job_only(tmp_path: Path) -> None:
+def test_excerpts_are_of_plain_files_of_the_job_only(tmp_path):
     (tmp_path / "secret").write_text("secret")
     (tmp_path / "rfm_job.out").symlink_to(tmp_path / "secret")
     (tmp_path / "rfm_job.err").write_bytes(b"\x1b[31mred\xff" + b"x" * 300_000 + b"end")
@@ -147,7 +140,7 @@ def test_excerpts_are_of_plain_files_of_the_job_only(tmp_path: Path) -> None:
     assert stored_files.excerpts({**row, "outputdir": "a\0b"}) == {}
 
 
-def test_a_link_at_60_percent_has_lost_40_on_the_site() -> None:
+def test_a_link_at_60_percent_has_lost_40_on_the_site():
     nights = np.array([[100.0] * 10 + [60.0], [10.0] * 10 + [10 / 0.6]])
     over = SimpleNamespace(
         drawn={"median": nights}, columns={"quantity": ["bandwidth_mb_per_s", "latency_us"]}

@@ -2,12 +2,9 @@
 proven maps only; none where there is no map.
 """
 
-from __future__ import annotations
-
 import html
 import re
 from datetime import timedelta
-from pathlib import Path
 
 from mpibench.store.store import Store
 from mpibench_site import site as building
@@ -16,11 +13,11 @@ from synthetic_fabric import MAPS_BEGAN, export_map, late, pair_map, sends_slowl
 NOW = MAPS_BEGAN + timedelta(days=9)
 
 
-def build(folder: Path) -> building.BuiltSite:
+def build(folder):
     return building.build(Store(folder / "dataset"), folder / "site", now=NOW, judged=0)
 
 
-def rows(page: Path) -> dict[str, list[str]]:
+def rows(page):
     """Cells of all rows of the tables of a page, as text, by the first."""
     found = re.findall(r"<tr>(.*?)</tr>", page.read_text(), re.S)
     cells = [re.findall(r"<t[hd].*?</t[hd]>", one, re.S) for one in found]
@@ -28,17 +25,17 @@ def rows(page: Path) -> dict[str, list[str]]:
     return {row[0]: row[1:] for row in texts}
 
 
-def percents(page: Path, first: str) -> list[int]:
+def percents(page, first):
     """What the row that begins with a text sends, receives, and its latency and mean."""
     return [int(cell.split()[0]) for cell in rows(page)[first][:4]]
 
 
-def nodes_of(folder: Path) -> Path:
+def nodes_of(folder):
     (page,) = folder.glob("site/*/nodes/index.html")
     return page
 
 
-def test_who_is_behind_comes_first_with_every_night(tmp_path: Path) -> None:
+def test_who_is_behind_comes_first_with_every_night(tmp_path):
     for number, times in enumerate((1.0, 1.0, 2.0)):
         measured = pair_map(8, sends_slowly("c5", times), seed=number)
         export_map(tmp_path / "dataset", number, measured)
@@ -56,7 +53,7 @@ def test_who_is_behind_comes_first_with_every_night(tmp_path: Path) -> None:
     assert "nodes/index.html" in series.read_text()
 
 
-def test_only_proven_maps_that_nobody_withdrew_count(tmp_path: Path) -> None:
+def test_only_proven_maps_that_nobody_withdrew_count(tmp_path):
     """A late node is behind in latency and not in bandwidth."""
     export_map(tmp_path / "dataset", 0, pair_map(8, late("c2", 3.0)))
     export_map(tmp_path / "dataset", 1, pair_map(8, sends_slowly("c5", 3.0)), status="contradicted")

@@ -2,10 +2,7 @@
 names a node which is down is cancelled.
 """
 
-from __future__ import annotations
-
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from reframe.core.schedulers.slurm import SlurmJobScheduler
@@ -31,9 +28,7 @@ BUSY = "ReqNodeNotAvail, UnavailableNodes:c1"
         (["DOWN"], ["7", "8"]),
     ],
 )
-def test_only_a_job_whose_nodes_are_down_is_cancelled(
-    monkeypatch: pytest.MonkeyPatch, scheduler: Any, states: list[str], cancelled: list[str]
-) -> None:
+def test_only_a_job_whose_nodes_are_down_is_cancelled(monkeypatch, scheduler, states, cancelled):
     blocked = SlurmJobScheduler._cancel_if_blocked
     monkeypatch.setattr(SlurmJobScheduler, "_cancel_if_blocked", blocked)
     slurm_shared.register()
@@ -44,12 +39,12 @@ def test_only_a_job_whose_nodes_are_down_is_cancelled(
     queue = [f"{job.jobid}|{BUSY}" for job in jobs]
     nodes = [f"NodeName=c{number} State={state} X=1" for number, state in enumerate(states, 1)]
 
-    def run(command: str, **_: object) -> SimpleNamespace:
+    def run(command, **_):
         answer = queue if command.startswith("squeue") else nodes
         return SimpleNamespace(stdout="".join(f"{line}\n" for line in answer))
 
     monkeypatch.setattr("reframe.utility.osext.run_command", run)
-    found: list[str] = []
+    found = []
     slurm = scheduler.__new__(scheduler)
     slurm._squeue = "squeue"
     slurm._cancel_reasons = ["ReqNodeNotAvail", "BadConstraints"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import pytest
 from reframe.core.exceptions import JobSchedulerError
@@ -19,25 +19,25 @@ class Slurm:
     the state each job is said to be in.
     """
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
-        self.submitted: list[Any] = []
-        self.cancelled: list[str] = []
-        self.states: dict[str, str] = {}
+    def __init__(self, monkeypatch, folder):
+        self.submitted = []
+        self.cancelled = []
+        self.states = {}
         self.folder = folder
         self.clock = 0.0
         #: What sinfo prints.
         self.limits = ""
         self._made = 0
 
-        def begin(scheduler: Any) -> None:
+        def begin(scheduler):
             scheduler._multi_clusters = []
 
-        def submit(_: Any, job: Any) -> None:
+        def submit(_, job):
             self.submitted.append(job)
             job._jobid = str(100 + len(self.submitted))
             job._submit_time = 0.0
 
-        def poll(_: Any, *jobs: Any) -> None:
+        def poll(_, *jobs):
             for job in jobs:
                 job._state = self.states.get(job.jobid, "RUNNING")
                 job._exitcode = 0
@@ -63,11 +63,11 @@ class Slurm:
 
     def case(
         self,
-        ranks: int = 2,
-        per_node: int | None = 1,
-        access: tuple[str, ...] = ("-p q",),
-        limit_s: int = 90,
-    ) -> Any:
+        ranks=2,
+        per_node=1,
+        access=("-p q",),
+        limit_s=90,
+    ):
         """A case submitted to the scheduler."""
         self._made += 1
         workdir = self.folder / f"case{self._made}"
@@ -87,18 +87,18 @@ class Slurm:
         self.scheduler.submit(job)
         return job
 
-    def spool(self, number: int = 0) -> Path:
+    def spool(self, number=0):
         """Folder of the allocation that was submitted as that one, from 0."""
         return Path(self.submitted[number].workdir)
 
-    def run(self, number: int, status: str = "0 0 5", allocation: int = 0) -> None:
+    def run(self, number, status="0 0 5", allocation=0):
         """The other side runs a case; without a status it has only begun."""
         folder = self.spool(allocation)
         (folder / f"{number:06}.ready").rename(folder / f"{number:06}.running")
         if status:
             (folder / f"{number:06}.done").write_text(f"{status}\n")
 
-    def end(self, allocation: str, state: str, *jobs: Any) -> None:
+    def end(self, allocation, state, *jobs):
         """An allocation ended so, and so long ago that no file of it is late."""
         self.states[allocation] = state
         for _ in range(2):
@@ -107,11 +107,11 @@ class Slurm:
 
 
 @pytest.fixture
-def slurm(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Slurm:
+def slurm(monkeypatch, tmp_path):
     return Slurm(monkeypatch, tmp_path)
 
 
-def test_cases_of_equal_nodes_and_options_share_an_allocation(slurm: Slurm) -> None:
+def test_cases_of_equal_nodes_and_options_share_an_allocation(slurm):
     first = slurm.case(2, 1)
     second = slurm.case(8, 4)
     others = [slurm.case(4, 1), slurm.case(2, 1, ("-p other",))]
@@ -130,7 +130,7 @@ def test_cases_of_equal_nodes_and_options_share_an_allocation(slurm: Slurm) -> N
     assert slurm.submitted[-1].time_limit > 7200
 
 
-def test_no_allocation_is_longer_than_its_partition_allows(slurm: Slurm) -> None:
+def test_no_allocation_is_longer_than_its_partition_allows(slurm):
     """Slurm would never start it, and none of its cases."""
     slurm.limits = "debug* 30:00\ndebug* 30:00\nq infinite\nlong 1-02:00:00\nshort 0:45:00\n"
     for access, seconds in (
@@ -150,7 +150,7 @@ def test_no_allocation_is_longer_than_its_partition_allows(slurm: Slurm) -> None
     assert slurm.submitted[-1].time_limit == 2000
 
 
-def test_each_case_ends_in_its_own_way(slurm: Slurm) -> None:
+def test_each_case_ends_in_its_own_way(slurm):
     jobs = [slurm.case() for _ in range(4)]
     for number, status in enumerate(("0 0 5", "7 0 5", "124 1 90", ""), 1):
         slurm.run(number, status)
@@ -163,7 +163,7 @@ def test_each_case_ends_in_its_own_way(slurm: Slurm) -> None:
     ]
 
 
-def test_an_end_that_cannot_be_read_is_a_failure(slurm: Slurm) -> None:
+def test_an_end_that_cannot_be_read_is_a_failure(slurm):
     """As a full disk leaves it."""
     jobs = [slurm.case(), slurm.case()]
     slurm.run(1, "0 0")
@@ -174,7 +174,7 @@ def test_an_end_that_cannot_be_read_is_a_failure(slurm: Slurm) -> None:
         assert job.state == "FAILED" and job.exitcode and said in str(job._exception)
 
 
-def test_what_came_too_late_gets_a_further_allocation(slurm: Slurm) -> None:
+def test_what_came_too_late_gets_a_further_allocation(slurm):
     """The allocation ran something, then ended in order; one case was put there while it ended."""
     jobs = [slurm.case(), slurm.case()]
     slurm.run(1)
@@ -192,8 +192,8 @@ def test_what_came_too_late_gets_a_further_allocation(slurm: Slurm) -> None:
 
 
 def test_a_case_that_the_end_of_the_allocation_cut_off_gets_one_of_its_own_once(
-    slurm: Slurm,
-) -> None:
+    slurm,
+):
     jobs = [slurm.case(), slurm.case(limit_s=5000), slurm.case()]
     slurm.run(1)
     slurm.run(2, "")
@@ -214,7 +214,7 @@ def test_a_case_that_the_end_of_the_allocation_cut_off_gets_one_of_its_own_once(
 
 
 @pytest.mark.parametrize("state", ["NODE_FAIL", "FAILED"])
-def test_an_allocation_that_was_lost_takes_its_cases_with_it(slurm: Slurm, state: str) -> None:
+def test_an_allocation_that_was_lost_takes_its_cases_with_it(slurm, state):
     jobs = [slurm.case() for _ in range(3)]
     slurm.run(1)
     slurm.run(2, "")
@@ -223,7 +223,7 @@ def test_an_allocation_that_was_lost_takes_its_cases_with_it(slurm: Slurm, state
     assert jobs[1].exitcode and jobs[2].exitcode and len(slurm.submitted) == 1
 
 
-def test_an_allocation_that_slurm_did_not_answer_for_goes_on(slurm: Slurm) -> None:
+def test_an_allocation_that_slurm_did_not_answer_for_goes_on(slurm):
     """Where ``squeue`` fails, ReFrame takes all jobs for completed; a
     controller that starts again answers soon.
     """
@@ -247,9 +247,7 @@ def test_an_allocation_that_slurm_did_not_answer_for_goes_on(slurm: Slurm) -> No
 
 
 @pytest.mark.parametrize("state", ["COMPLETED", "TIMEOUT"])
-def test_an_allocation_that_started_nothing_is_not_asked_for_again_and_again(
-    slurm: Slurm, state: str
-) -> None:
+def test_an_allocation_that_started_nothing_is_not_asked_for_again_and_again(slurm, state):
     job = slurm.case()
     if state == "COMPLETED":
         (slurm.spool() / "ended").touch()
@@ -258,7 +256,7 @@ def test_an_allocation_that_started_nothing_is_not_asked_for_again_and_again(
     assert "without starting any of its cases" in str(job._exception)
 
 
-def test_cancelled_cases_leave_the_others_and_the_last_one_the_nodes(slurm: Slurm) -> None:
+def test_cancelled_cases_leave_the_others_and_the_last_one_the_nodes(slurm):
     jobs = [slurm.case(), slurm.case()]
     slurm.run(1, "")
     slurm.scheduler.cancel_many([jobs[1]])
@@ -279,19 +277,19 @@ class OfUser:
 
     started: ClassVar[list[dict[str, str]]] = []
 
-    def __init__(self, words: list[str], **options: Any) -> None:
-        self.ended: int | None = None
+    def __init__(self, words, **options):
+        self.ended = None
         self.started.append(options["env"])
 
-    def poll(self) -> int | None:
+    def poll(self):
         return self.ended
 
-    def terminate(self) -> None:
+    def terminate(self):
         self.ended = -15
 
 
 @pytest.fixture
-def inside(slurm: Slurm, monkeypatch: pytest.MonkeyPatch) -> Slurm:
+def inside(slurm, monkeypatch):
     """ReFrame in job 7 of four nodes, in a step of it, that is given two of these."""
     for name, value in (
         ("MPIBENCH_OWN_NODES", "n1,n3"),
@@ -307,7 +305,7 @@ def inside(slurm: Slurm, monkeypatch: pytest.MonkeyPatch) -> Slurm:
     return slurm
 
 
-def test_in_a_users_job_its_cases_run_on_the_nodes_given(inside: Slurm) -> None:
+def test_in_a_users_job_its_cases_run_on_the_nodes_given(inside):
     jobs = [inside.case(), inside.case()]
     assert [job.jobid for job in jobs] == ["7-1", "7-2"] and not inside.submitted
     [given] = OfUser.started
@@ -320,7 +318,7 @@ def test_in_a_users_job_its_cases_run_on_the_nodes_given(inside: Slurm) -> None:
 
 
 @pytest.mark.parametrize("ends", ["cancelled", "killed", "over"])
-def test_a_users_job_is_never_cancelled_nor_asked_for_again(inside: Slurm, ends: str) -> None:
+def test_a_users_job_is_never_cancelled_nor_asked_for_again(inside, ends):
     job = inside.case()
     [allocation] = inside.scheduler._allocations
     if ends == "cancelled":

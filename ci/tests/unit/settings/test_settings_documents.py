@@ -2,12 +2,8 @@
 brings; what is not proven is refused or left.
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -16,7 +12,7 @@ from folders import DATA
 from mpibench import cli
 from mpibench.store.store import Store
 from mpibench_tune import documents
-from mpibench_tune.choice import Recommendation, recommend
+from mpibench_tune.choice import recommend
 from reframe_tests.harness.sites import systems
 from reframe_tests.harness.stacks import metadata
 from refusals import refused_as
@@ -27,17 +23,17 @@ NOT_SET_UP = {"evidence": "missing", "result": "fail", "fail_phase": "setup", "c
 
 
 @pytest.fixture(autouse=True)
-def one_stack(monkeypatch: pytest.MonkeyPatch) -> None:
+def one_stack(monkeypatch):
     monkeypatch.setattr(metadata, "discover", registered(INTEL))
 
 
-def only(folder: Path) -> Recommendation:
+def only(folder):
     found = recommend(Store(folder), "testbed", INTEL.name, ALL)
     (row,) = found.rows
     return row
 
 
-def test_the_faster_fabric_and_pinning_are_set_as_they_were_measured(tmp_path: Path) -> None:
+def test_the_faster_fabric_and_pinning_are_set_as_they_were_measured(tmp_path):
     measured(tmp_path, 1)
     measured(tmp_path, 2, fabric="eth1g", factor=4.0)
     measured(tmp_path, 3, pinning="default", factor=1.3)
@@ -54,9 +50,7 @@ def test_the_faster_fabric_and_pinning_are_set_as_they_were_measured(tmp_path: P
     assert gains["pinning"].times == pytest.approx(1.3, rel=0.02)
 
 
-def test_measurements_of_another_version_prove_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_measurements_of_another_version_prove_nothing(tmp_path, monkeypatch):
     measured(tmp_path, 1)
     for stacks, code in (
         ([replace(INTEL, mpi_version="2021.19")], "changed-since"),
@@ -67,12 +61,10 @@ def test_measurements_of_another_version_prove_nothing(
             only(tmp_path)
 
 
-def test_the_command_writes_all_documents_or_none(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_writes_all_documents_or_none(tmp_path, capsys):
     measured(tmp_path / "data", 1, pinning="default")
 
-    def run(stack: str, out: str, *more: str, system: str = "testbed") -> int:
+    def run(stack, out, *more, system="testbed"):
         words = ["settings", stack, f"--system={system}", "--dataset-only", "--sessions", ALL]
         where = ["--dataset", str(tmp_path / "data"), "--out", str(tmp_path / out)]
         return cli.main([*words, *where, *more])
@@ -94,7 +86,7 @@ def test_the_command_writes_all_documents_or_none(
     assert run(INTEL.name, "none", system="nowhere") == 2
 
 
-def test_values_are_no_code() -> None:
+def test_values_are_no_code():
     odd = {"A": 'x "y" $HOME [exec id] {b} \\', "B": "line\nline"}
     tcl, lua = (
         write("title [exit] $x", ["a {brace", "back\\"], odd)
@@ -115,8 +107,8 @@ def test_values_are_no_code() -> None:
 
 
 def test_the_fragment_names_the_package_of_the_lock_and_not_the_librarys_version(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     golden = DATA / "golden" / "spack" / "mvapich2.lock.json"
     (tmp_path / "spack.lock").write_text(golden.read_text())
     where = {"mpi": "mvapich2", "mpi_version": "2.3.7", "source": str(tmp_path / "stack.json")}
@@ -124,7 +116,7 @@ def test_the_fragment_names_the_package_of_the_lock_and_not_the_librarys_version
         assert documents.spec_of(replace(INTEL, origin=origin, **where)) == spec
 
 
-def test_a_page_shows_text_as_text(tmp_path: Path) -> None:
+def test_a_page_shows_text_as_text(tmp_path):
     measured(tmp_path, 1, environment={**ENVIRONMENT, "FI_TCP_IFACE": "<b>|`x`"})
     found = recommend(Store(tmp_path), "testbed", INTEL.name, ALL)
     texts = {path.suffix: path.read_text() for path in documents.write(found, tmp_path / "out")}
@@ -135,9 +127,7 @@ def test_a_page_shows_text_as_text(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "how", [{"evidence": "contradicted", "result": "fail", "reason": "went over eth1g"}, NOT_SET_UP]
 )
-def test_where_another_fabric_was_measured_without_proof_none_is_set(
-    tmp_path: Path, how: dict[str, Any]
-) -> None:
+def test_where_another_fabric_was_measured_without_proof_none_is_set(tmp_path, how):
     """It may be the fastest, and the slow one is for nobody."""
     measured(tmp_path, 1, where={**PLACE, "fabric": "eth10g", **how})
     for number, name in enumerate(("eth1g", "eth100m"), start=2):
@@ -147,9 +137,7 @@ def test_where_another_fabric_was_measured_without_proof_none_is_set(
 
 
 @pytest.mark.parametrize("how", [{"condition": '{"memory": "device"}'}, NOT_SET_UP])
-def test_memory_of_gpus_is_no_other_fabric(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: dict[str, Any]
-) -> None:
+def test_memory_of_gpus_is_no_other_fabric(tmp_path, monkeypatch, how):
     row = {"transport": "tcp", "scope": "cluster", "memory": ["host", "device"]}
     extras = {"gpus": {"kind": "cuda", "of_node": [{}]}, "fabrics": {"eth10g": row}}
     described = {"partitions": [{"name": "node", "extras": extras}]}

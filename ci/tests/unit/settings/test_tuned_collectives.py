@@ -2,17 +2,14 @@
 recommended fabric and pinning, and nothing else.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from mpibench import cli
 from mpibench.store.store import Store
 from mpibench_tune import documents, settings
-from mpibench_tune.choice import Recommended, recommend
+from mpibench_tune.choice import recommend
 from mpibench_tune.race import Compared
 from mpibench_tune.settings import SettingsProof
 from reframe_tests.harness.mpis import registry
@@ -25,7 +22,7 @@ from synthetic_tuning import ALL, INTEL, measured, registered, variables_of
 
 
 @pytest.fixture(autouse=True)
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def here(tmp_path, monkeypatch):
     """One stack, and a site of its own to install into."""
     monkeypatch.setattr(metadata, "discover", registered(INTEL))
     monkeypatch.setattr(
@@ -33,7 +30,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
-def install(stack: Stack = INTEL) -> TunedPlace:
+def install(stack=INTEL):
     """Settings as a tuning installs them."""
     tuning = registry.find(stack.mpi).tuning
     assert tuning is not None
@@ -48,12 +45,12 @@ def install(stack: Stack = INTEL) -> TunedPlace:
     return place
 
 
-def recommended(folder: Path) -> Recommended:
+def recommended(folder):
     measured(folder, 1, pinning="default")
     return recommend(Store(folder), "testbed", INTEL.name, ALL)
 
 
-def test_what_was_proven_is_set_with_how_much_it_brings(tmp_path: Path) -> None:
+def test_what_was_proven_is_set_with_how_much_it_brings(tmp_path):
     install()
     found = recommended(tmp_path / "data")
     [row] = found.rows
@@ -62,7 +59,7 @@ def test_what_was_proven_is_set_with_how_much_it_brings(tmp_path: Path) -> None:
     assert "MPI_Alltoall is up to 2.00 (1.60 to 2.50) times as fast" in said
 
 
-def test_of_another_release_or_changed_it_is_named_and_not_set(tmp_path: Path) -> None:
+def test_of_another_release_or_changed_it_is_named_and_not_set(tmp_path):
     place = install()
     replace(tuned_settings.read(place.folder), mpi_version="2021.1").write(place.folder, {})
     [row] = recommended(tmp_path / "data").rows
@@ -72,9 +69,7 @@ def test_of_another_release_or_changed_it_is_named_and_not_set(tmp_path: Path) -
     assert row.tuned is None and "is not a record" in "\n".join(row.reasons)
 
 
-def test_files_are_copied_beside_the_modules_that_name_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
-) -> None:
+def test_files_are_copied_beside_the_modules_that_name_them(tmp_path, monkeypatch, capsys):
     """Open MPI's rules are a file; the modulefiles name the copy,
     wherever the folder was written to.
     """

@@ -2,11 +2,8 @@
 the same library; everything else is refused.
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -17,7 +14,6 @@ from reframe_tests.harness.mpis.tuning.model import AlgorithmRule
 from reframe_tests.harness.sites import tuned_settings
 from reframe_tests.harness.sites.tuned_settings import NAME, TunedPlace
 from reframe_tests.harness.stacks import metadata
-from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.vocabulary import NotMeasured
 from refusals import refused_as
 from synthetic_evidence import resolved
@@ -26,15 +22,13 @@ from synthetic_stack import write_stack
 RULES = (AlgorithmRule("Allreduce", 8, 1023, "3"), AlgorithmRule("Alltoallv", 0, 0, "2"))
 
 
-def install(stack: Stack, folder: Path, place: TunedPlace) -> None:
+def install(stack, folder, place):
     tuning = registry.find("openmpi").tuning
     assert tuning
     settings.install(*settings.make(place, stack, tuning, RULES), folder)
 
 
-def test_a_condition_under_tuned_settings_says_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_condition_under_tuned_settings_says_so(tmp_path, monkeypatch):
     references = tmp_path / "references.yaml"
     monkeypatch.setattr(tuned_settings.site, "references_file", lambda system: references)
     own = resolved()
@@ -57,7 +51,7 @@ def test_a_condition_under_tuned_settings_says_so(
         {"sha256": ""},
     ],
 )
-def test_an_edited_record_is_refused(change: dict[str, object], tmp_path: Path) -> None:
+def test_an_edited_record_is_refused(change, tmp_path):
     stack = replace(metadata.read(write_stack(tmp_path)), mpi="openmpi", mpi_version="5.0.11")
     install(stack, tmp_path, TunedPlace("generic", stack.name, "eth", 1, 1, "none"))
     record = tmp_path / NAME

@@ -2,9 +2,6 @@
 prove together, and what they print.
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +9,6 @@ import pytest
 
 from reframe_tests.harness.cases.sharing import proof, shared_node
 from reframe_tests.harness.cases.sharing.shared_node import launches_of
-from reframe_tests.harness.evidence.rank_records import RankEvidence
 from reframe_tests.harness.machine.topology import Topology, describe
 from reframe_tests.harness.samples import Sample
 from reframe_tests.harness.stacks import metadata
@@ -26,7 +22,7 @@ CONSECUTIVE = Topology.from_processor(describe(2, 6))
 TWO_CORES = Topology.from_processor(describe(1, 2))
 
 
-def test_of_policies_that_deal_the_same_cores_the_first_is_measured() -> None:
+def test_of_policies_that_deal_the_same_cores_the_first_is_measured():
     order = shared_node.POLICIES
     for policy, policies, ppn, topology, first in (
         ("scatter", order, 2, TWO_CORES, "bunch"),
@@ -38,15 +34,15 @@ def test_of_policies_that_deal_the_same_cores_the_first_is_measured() -> None:
         assert shared_node.first_equal(policy, policies, 2, ppn, topology) == first
 
 
-def identity(cpu: int) -> int:
+def identity(cpu):
     return cpu
 
 
-def rank(number: int, cpus: str, host: str = "c1") -> RankEvidence:
+def rank(number, cpus, host="c1"):
     return make_rank(number, host, init__cpus=cpus, finalize__cpus=cpus)
 
 
-def programs(*listed: tuple[str, ...]) -> dict[int, list[RankEvidence]]:
+def programs(*listed):
     """Programs by their ranks' CPUs."""
     return {
         number: [rank(at, cpus) for at, cpus in enumerate(one)]
@@ -79,15 +75,13 @@ def programs(*listed: tuple[str, ...]) -> dict[int, list[RankEvidence]]:
         ),
     ],
 )
-def test_a_core_of_two_programs_is_named_with_programs_and_ranks(
-    listed: tuple[tuple[str, ...], ...], core: Callable[[int], int], named: str
-) -> None:
+def test_a_core_of_two_programs_is_named_with_programs_and_ranks(listed, core, named):
     """CPUs 0 and 16 may be siblings."""
     found = proof.check_apart(programs(*listed), core)
     assert [named in sentence for sentence in found] == ([True] if named else [])
 
 
-def test_programs_on_two_nodes_share_nothing() -> None:
+def test_programs_on_two_nodes_share_nothing():
     apart = {1: [rank(0, "0", "c1")], 2: [rank(0, "0", "c2"), rank(1, "1", "c2")]}
     assert proof.check_apart(apart, identity) == []
     [sentence] = proof.check_node(apart)
@@ -108,9 +102,7 @@ def test_programs_on_two_nodes_share_nothing() -> None:
         ((("0",), ("1",)), "but had no core in common"),
     ],
 )
-def test_unaware_programs_on_the_same_first_core_are_the_finding(
-    listed: tuple[tuple[str, ...], ...], said: str
-) -> None:
+def test_unaware_programs_on_the_same_first_core_are_the_finding(listed, said):
     assert said in proof.describe_unaware(programs(*listed), identity)
 
 
@@ -120,9 +112,7 @@ def test_unaware_programs_on_the_same_first_core_are_the_finding(
 # Ratios.
 
 
-def sample(
-    how: str, *values: float | None, quantity: str = "bandwidth_mb_per_s", program: int = 1
-) -> Sample:
+def sample(how, *values, quantity="bandwidth_mb_per_s", program=1):
     variant = side_by_side.variant(2, program, how)
     return Sample("sharing", "Copy", "sharing", 1, 1, variant, 8, 5, quantity, values)
 
@@ -138,9 +128,7 @@ def sample(
         (((0, 1), (0, 1), (0.5, 1.5)), "for 50% of what program 1 was measured for"),
     ],
 )
-def test_only_programs_that_ran_at_the_same_time_are_proven(
-    spans: tuple[tuple[float, float], ...], said: str
-) -> None:
+def test_only_programs_that_ran_at_the_same_time_are_proven(spans, said):
     row = Record("sharing", "Copy", 1, 1, 65536, 10, {})
     measured = {
         number: [replace(row, measured_ns=(int(begin * 1e9), int(end * 1e9)))]
@@ -150,7 +138,7 @@ def test_only_programs_that_ran_at_the_same_time_are_proven(
     assert [said in sentence for sentence in found] == ([True] if said else [])
 
 
-def test_half_a_throughput_is_half_and_so_is_twice_a_time() -> None:
+def test_half_a_throughput_is_half_and_so_is_twice_a_time():
     """Each program is held against itself."""
     [half] = proof.ratios([sample("alone", 8.0, 10.0, 12.0), sample("shared", 4.0, 5.0, 12.0)])
     assert (half.quantity, half.values) == ("shared_over_alone", (0.5, 0.5, 1.0))
@@ -172,7 +160,7 @@ RECORDED = {
 
 
 @pytest.mark.parametrize("name", RECORDED)
-def test_recorded_outputs(name: str) -> None:
+def test_recorded_outputs(name):
     program, programs, ranks, how = RECORDED[name]
     text = golden(name)
     (planned,) = catalogue.launches(GROUP, STACK, ranks, "smoke")

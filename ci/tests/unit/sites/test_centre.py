@@ -1,13 +1,9 @@
 """A centre's own ReFrame configuration: read as ReFrame reads it, and refused with one sentence."""
 
-from __future__ import annotations
-
 import copy
 import json
 import sys
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -28,14 +24,14 @@ GENERIC = site.ROOT / "site_configs/generic/system.py"
 
 
 @pytest.fixture
-def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
+def make(tmp_path, monkeypatch):
     """A project beside a configuration of a style, as the environment names both."""
     monkeypatch.setattr(centre, "GIVEN", [])
     # a centre's file adds to them
     monkeypatch.setattr(backends, "_launchers", dict(backends._launchers))
     monkeypatch.setenv("IMAGES", "mpich")
 
-    def made(style: str, fabrics: str = FABRICS) -> CentreSite:
+    def made(style, fabrics=FABRICS):
         beside = CentreSite(tmp_path / f"{style}{len([*tmp_path.iterdir()])}", style, fabrics)
         monkeypatch.setenv("RFM_CONFIG_FILES", beside.variable)
         return beside
@@ -43,13 +39,13 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
     return made
 
 
-def partition_of(system: dict[str, Any], name: str) -> dict[str, Any]:
+def partition_of(system, name):
     [row] = [row for row in system["partitions"] if row["name"] == name]
     return row
 
 
 @pytest.mark.parametrize("style", STYLES)
-def test_a_system_is_used_as_it_is_and_measured_as_its_extras_say(make: Make, style: str) -> None:
+def test_a_system_is_used_as_it_is_and_measured_as_its_extras_say(make, style):
     beside = make(style)
     write_stack(beside.root / "environments" / "mpich")
     described = centre.read(beside.root)
@@ -69,7 +65,7 @@ def test_a_system_is_used_as_it_is_and_measured_as_its_extras_say(make: Make, st
         assert partition_of(system, name) == {"extras": {}, **partition_of(as_it_is, name)}
 
 
-def test_the_centres_systems_match_host_names_first_and_generic_last(make: Make) -> None:
+def test_the_centres_systems_match_host_names_first_and_generic_last(make):
     beside = make("modules")
     (beside.folder.parent / "generic").mkdir()
     (beside.folder.parent / "generic" / "system.py").write_text(GENERIC.read_text())
@@ -80,14 +76,12 @@ def test_the_centres_systems_match_host_names_first_and_generic_last(make: Make)
     assert systems.select("generic", beside.root)["name"] == "generic"
 
 
-def test_handlers_of_the_centre_stay_and_ours_stand_beside_them(
-    make: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_handlers_of_the_centre_stay_and_ours_stand_beside_them(make, monkeypatch):
     """Values go to our addresses first: ReFrame's ``httpjson`` raises where its server refuses,
     and Python then asks no handler behind it.
     """
 
-    def types(entry: dict[str, Any], kind: str = "handlers") -> list[str]:
+    def types(entry, kind="handlers"):
         return [row["type"] for row in entry[kind]]
 
     monkeypatch.delenv("MPIBENCH_METRICS", raising=False)
@@ -106,9 +100,7 @@ def test_handlers_of_the_centre_stay_and_ours_stand_beside_them(
 
 
 @pytest.mark.parametrize("installed", [True, False])
-def test_values_that_no_tool_here_can_send_are_refused(
-    installed: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_values_that_no_tool_here_can_send_are_refused(installed, monkeypatch):
     """Also by a ReFrame whose Python has no package of ours."""
     monkeypatch.setenv("MPIBENCH_METRICS", "influx+file:///b")
     monkeypatch.setitem(sys.modules, "mpibench_site", None)
@@ -118,7 +110,7 @@ def test_values_that_no_tool_here_can_send_are_refused(
         site.logging_settings("/our.log", None)
 
 
-def test_files_are_those_that_reframe_was_given(make: Make) -> None:
+def test_files_are_those_that_reframe_was_given(make):
     """Options replace the variable (frontend/argparse.py); its path is searched for settings.py."""
     beside = make("yaml")
     settings = str(beside.settings)
@@ -144,9 +136,7 @@ def test_files_are_those_that_reframe_was_given(make: Make) -> None:
         ("yaml", "partitions:", "partitions: [", "invalid YAML syntax in configuration file"),
     ],
 )
-def test_a_configuration_with_errors_is_one_sentence(
-    make: Make, style: str, old: str, new: str, words: str
-) -> None:
+def test_a_configuration_with_errors_is_one_sentence(make, style, old, new, words):
     beside = make(style)
     beside.change(old, new)
     for _ in range(2):  # what failed to load is not there half the next time
@@ -156,9 +146,7 @@ def test_a_configuration_with_errors_is_one_sentence(
         assert words in said and str(beside.file) in said and "\n" not in said
 
 
-def test_what_keeps_cases_from_being_measured_is_said(
-    make: Make, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_what_keeps_cases_from_being_measured_is_said(make, monkeypatch, tmp_path):
     monkeypatch.setenv("RFM_TOPOLOGY_PREFIX", str(tmp_path / "topology"))
     beside = make("modules")
     beside.change(
@@ -185,12 +173,12 @@ def test_what_keeps_cases_from_being_measured_is_said(
     assert systems.shortcomings("cove", beside.root) == []
 
 
-def test_every_reader_finds_such_a_system(make: Make) -> None:
+def test_every_reader_finds_such_a_system(make):
     """References, what is expected, Spack's scope, the night: one reader for all."""
     beside = make("modules", f'{FABRICS}, "stacks": ["mpich-*", "none-*"]')
     write_stack(beside.root / "environments" / "mpich")
     path = (2, 1, "none", "PingPong.latency.0000000064")
-    leaf: Any = [1, None, 0.1, "us"]
+    leaf = [1, None, 0.1, "us"]
     for key in reversed(("lagoon:gpu", "mpich-system", "hdr200", *path)):
         leaf = {key: leaf}
     content = {"ImbPointToPoint": {"$index": list(references.INDEX), **leaf}}

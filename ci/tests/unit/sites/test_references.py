@@ -1,14 +1,10 @@
 """References: physics from the line rate, learned ones with provenance, and what a gate says."""
 
-from __future__ import annotations
-
 import contextlib
 import copy
 import re
-from collections.abc import Callable
 from dataclasses import replace
 from functools import reduce
-from pathlib import Path
 
 import pytest
 import yaml
@@ -46,11 +42,11 @@ SLOW_PCIE = Fabric(
 )
 
 
-def check(content: object) -> None:
+def check(content):
     references.check_file("references.yaml", content, GOOD)
 
 
-def test_fractions_of_the_line_rate() -> None:
+def test_fractions_of_the_line_rate():
     """115.62 MB/s on 1GbE is 0.925 Gbit/s, 4986.11 MB/s on 40GbE 39.89
     Gbit/s (OpenHPC mini-cluster white paper); rails and directions add up.
     """
@@ -77,9 +73,7 @@ def test_fractions_of_the_line_rate() -> None:
         (replace(DGX, gpus=DGX.gpus * 2), (0,), 0.125),
     ],
 )
-def test_a_gate_asks_for_the_rails_that_the_ranks_can_use(
-    fabric: Fabric, rank_numa: tuple[int | None, ...], share: float
-) -> None:
+def test_a_gate_asks_for_the_rails_that_the_ranks_can_use(fabric, rank_numa, share):
     """One rank uses the adapter next to it, two on two NUMA nodes use both,
     and striping uses both (Intel's article, 2020).
     """
@@ -90,7 +84,7 @@ def test_a_gate_asks_for_the_rails_that_the_ranks_can_use(
             assert references.judge("m", "physics", value, reference, "1").outcome == outcome
 
 
-def test_an_efficiency_may_be_that_of_a_pinning_policy() -> None:
+def test_an_efficiency_may_be_that_of_a_pinning_policy():
     """Far from the adapter less is reached, and that is no fault of the link."""
     rail = {"device": "eth1", "line_rate_gbit_per_s": 1}
     row = {"transport": "tcp", "scope": "cluster", "rails": [rail]}
@@ -112,9 +106,7 @@ def test_an_efficiency_may_be_that_of_a_pinning_policy() -> None:
         (12000.0, SLOW_PCIE, 1, "1.52 times what slow (63 Gbit/s, by pcie_gbit_per_s of its GPUs)"),
     ],
 )
-def test_a_bandwidth_no_link_can_carry_is_named(
-    mb_per_s: float, fabric: Fabric, directions: int, times: str
-) -> None:
+def test_a_bandwidth_no_link_can_carry_is_named(mb_per_s, fabric, directions, times):
     sentence = references.above_line_rate("X", mb_per_s, fabric, directions)
     assert times in sentence and bool(times) == bool(sentence)
 
@@ -122,7 +114,7 @@ def test_a_bandwidth_no_link_can_carry_is_named(
 METRIC = "PingPong.latency.0000000008"
 
 
-def test_an_expected_failure_is_reframes_to_judge() -> None:
+def test_an_expected_failure_is_reframes_to_judge():
     expected = xfail("slow cable", (1.0, None, 0.1, "us"))
     check = references.judge(METRIC, "learned", 2.0, expected, "us")
     assert (check.outcome, check.upper) == (NO_REFERENCE, None)
@@ -135,9 +127,9 @@ BANDWIDTH = "PingPong.bandwidth.0004194304"
 NAN = float("nan")
 
 
-def a_file(path: tuple = PATH, value: object = LATENCY) -> dict:
+def a_file(path=PATH, value=LATENCY):
     """A references.yaml of one entry."""
-    origin: object = ORIGIN
+    origin = ORIGIN
     for key in reversed(path[1:]):
         value = {key: value}
         origin = {key: origin}
@@ -161,7 +153,7 @@ def a_file(path: tuple = PATH, value: object = LATENCY) -> dict:
         (7, "PingPong.latency", "has no metric"),
     ],
 )
-def test_a_key_that_nothing_looks_up_is_an_error(place: int, word: object, wanted: str) -> None:
+def test_a_key_that_nothing_looks_up_is_an_error(place, word, wanted):
     with refused_as("configuration-unusable", match=f"would never be used: .*{wanted}"):
         check(a_file((*PATH[:place], word, *PATH[place + 1 :])))
 
@@ -184,7 +176,7 @@ def test_a_key_that_nothing_looks_up_is_an_error(place: int, word: object, wante
         (METRIC, {"us": LATENCY}, r"expected \[value, lower fraction"),
     ],
 )
-def test_a_value_that_can_hold_nothing_is_an_error(metric: str, value: object, wanted: str) -> None:
+def test_a_value_that_can_hold_nothing_is_an_error(metric, value, wanted):
     """It would let everything pass, or compare what cannot be compared."""
     with refused_as("configuration-unusable", match=wanted):
         check(a_file((*PATH[:-1], metric), value))
@@ -200,9 +192,7 @@ def test_a_value_that_can_hold_nothing_is_an_error(metric: str, value: object, w
         (lambda file: file.update({PATH[0]: {PATH[1]: 7}}), "expected a stack to its fabrics"),
     ],
 )
-def test_a_file_of_another_form_is_refused_by_its_schema(
-    spoil: Callable[[dict], object], wanted: str
-) -> None:
+def test_a_file_of_another_form_is_refused_by_its_schema(spoil, wanted):
     content = copy.deepcopy(a_file())
     check(content)
     spoil(content)
@@ -212,12 +202,12 @@ def test_a_file_of_another_form_is_refused_by_its_schema(
     assert re.search(wanted, sentences)
 
 
-def origin_of(file: dict) -> dict:
+def origin_of(file):
     """The origin of the entry of :func:`a_file`."""
     return reduce(dict.__getitem__, PATH, file["provenance"])
 
 
-def test_the_tests_of_the_project_are_known_with_their_groups() -> None:
+def test_the_tests_of_the_project_are_known_with_their_groups():
     known = references.tests()
     assert {"ImbPointToPoint": "p2p", "Placement": "placement"}.items() <= known.items()
     for test, group in known.items():
@@ -229,9 +219,7 @@ def test_the_tests_of_the_project_are_known_with_their_groups() -> None:
 
 @pytest.mark.parametrize("group", ["p2p", "transfer", "collectives", "one_sided_osu", "p2p_mpi4py"])
 @pytest.mark.parametrize("level", catalogue.LEVELS)
-def test_every_metric_of_a_launch_could_have_a_reference(
-    group: str, level: str, tmp_path: Path
-) -> None:
+def test_every_metric_of_a_launch_could_have_a_reference(group, level, tmp_path):
     """What a real launch gives is among what a key may name: no good reference is ever refused."""
     every = {row.binary: f"/opt/{row.binary}" for row in catalogue.ROWS}
     stack = replace(metadata.read(write_stack(tmp_path / "stack")), binaries=every)
@@ -246,7 +234,7 @@ def test_every_metric_of_a_launch_could_have_a_reference(
 
 
 @pytest.fixture
-def file(tmp_path: Path) -> Path:
+def file(tmp_path):
     """The good file of a site below the test's folder."""
     write_system(tmp_path, GOOD)
     path = site.references_file("mysystem", tmp_path)
@@ -254,7 +242,7 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_fault_is_that_of_the_cases_it_is_for(file: Path, tmp_path: Path) -> None:
+def test_a_fault_is_that_of_the_cases_it_is_for(file, tmp_path):
     """One stale entry says nothing of the other cases; what is
     wrong with the file is wrong for all.
     """
@@ -273,10 +261,8 @@ def test_a_fault_is_that_of_the_cases_it_is_for(file: Path, tmp_path: Path) -> N
     assert fault.concerns(("Collectives", *PATH[1:-1]))
 
 
-def test_doctor_names_references_that_cannot_be_used_or_hold_nothing(
-    file: Path, tmp_path: Path
-) -> None:
-    def found(here: bool = True) -> doctor.DoctorLine:
+def test_doctor_names_references_that_cannot_be_used_or_hold_nothing(file, tmp_path):
+    def found(here=True):
         [finding] = doctor.check_references("mysystem", here, tmp_path)
         return finding
 

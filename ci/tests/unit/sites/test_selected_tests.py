@@ -2,12 +2,9 @@
 loaded: one that fits none is an error.
 """
 
-from __future__ import annotations
-
 import re
 from contextlib import nullcontext
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -39,9 +36,7 @@ class _Test:
     var_space = frozenset({"level", "depth", "limit_s", "group"})
     fixture_space = SimpleNamespace(fixtures={"built": SimpleNamespace(cls=Compiled)})
 
-    def __init__(
-        self, fabric: str, level: str = "nightly", places: tuple[str, ...] = ("here:nodes",)
-    ) -> None:
+    def __init__(self, fabric, level="nightly", places=("here:nodes",)):
         self.fabric = fabric
         self.level = level
         self.valid_systems = places
@@ -61,7 +56,7 @@ class Placement(_Test):
 
 
 KINDS = (ImbPointToPoint, Placement, Compiled)
-TESTS: tuple[Any, ...] = (ImbPointToPoint("shm"), ImbPointToPoint("eth1g"), Placement("shm"))
+TESTS = (ImbPointToPoint("shm"), ImbPointToPoint("eth1g"), Placement("shm"))
 
 REFUSED = {
     "-r -t nosuch": "^-t nosuch fits no test: the tags are eth1g, maintenance, production, shm.$",
@@ -92,13 +87,11 @@ SETS_NOTHING = {
 
 
 @pytest.mark.parametrize("words", REFUSED)
-def test_an_option_that_fits_no_test_is_refused_with_what_there_is(
-    words: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_option_that_fits_no_test_is_refused_with_what_there_is(words, monkeypatch):
     mine = Placement("shm", level="nosuch" if "depth" in words else "nightly")
     if "suite_options" in words:
         vars(mine)["suite_options"] = {"window": "shared"}
-    warned: list[str] = []
+    warned = []
     filters = selected_tests.filters
     monkeypatch.setattr(filters, "getlogger", lambda: SimpleNamespace(warning=warned.append))
     with pytest.raises(BadInput, match=REFUSED[words]):
@@ -107,8 +100,8 @@ def test_an_option_that_fits_no_test_is_refused_with_what_there_is(
 
 
 def test_a_setting_that_sets_nothing_is_refused_however_it_is_written(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    monkeypatch,
+):
     """As ReFrame 4.10 matches them: ``VAR``, ``TEST.VAR``,
     ``TEST.FIXTURE.VAR``, with a fixture's class as TEST, too.
     """
@@ -131,9 +124,7 @@ def test_a_setting_that_sets_nothing_is_refused_however_it_is_written(
         ("-l -n Placement", False),
     ],
 )
-def test_tests_that_can_be_measured_nowhere_are_named_with_the_reasons(
-    words: str, named: bool
-) -> None:
+def test_tests_that_can_be_measured_nowhere_are_named_with_the_reasons(words, named):
     """Without an option, all tests are meant."""
     mine = [ImbPointToPoint("shm", places=()) for _ in range(3)]
     none = "no stack of this partition has imb"
@@ -159,10 +150,8 @@ def test_tests_that_can_be_measured_nowhere_are_named_with_the_reasons(
         ("-l -E num_tasks==1", ["ImbPair", "Placement"]),
     ],
 )
-def test_what_was_left_out_is_said_of_the_tests_that_are_asked_for(
-    monkeypatch: pytest.MonkeyPatch, words: str, named: list[str]
-) -> None:
-    said: list[str] = []
+def test_what_was_left_out_is_said_of_the_tests_that_are_asked_for(monkeypatch, words, named):
+    said = []
     monkeypatch.setattr(selected_tests, "getlogger", lambda: SimpleNamespace(verbose=said.append))
     monkeypatch.setattr(selected_tests.sys, "argv", ["reframe", *words.split()])
     loading = selected_tests.Loading()
@@ -177,7 +166,7 @@ def test_what_was_left_out_is_said_of_the_tests_that_are_asked_for(
     ]
 
 
-def test_options_that_fit_tests_together_are_no_fault() -> None:
+def test_options_that_fit_tests_together_are_no_fault():
     assert not selected_tests.find_fault(
         ["-l", "-n", "Imb", "-t", "shm", "-E", "fabric=='shm'"], TESTS
     )
@@ -197,8 +186,8 @@ def test_options_that_fit_tests_together_are_no_fault() -> None:
     ],
 )
 def test_a_system_or_mode_that_is_not_there_is_refused_with_those_there_are(
-    words: str, variable: str, sentence: str
-) -> None:
+    words, variable, sentence
+):
     systems = {"testbed": ("nodes", "login"), "x": ()}
     refused = pytest.raises(BadInput, match=re.escape(sentence)) if sentence else nullcontext()
     with refused:
@@ -209,7 +198,7 @@ def test_a_system_or_mode_that_is_not_there_is_refused_with_those_there_are(
 # ---- options of the suites on ReFrame's command line ----
 
 
-def test_options_of_a_suite_are_written_once_with_a_value_each() -> None:
+def test_options_of_a_suite_are_written_once_with_a_value_each():
     for words in (
         "-S suite_options=multi",
         "-S suite_options=multi:0,multi:1",

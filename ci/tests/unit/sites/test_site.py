@@ -1,12 +1,8 @@
 """Site files: found, merged, and refused with one sentence that names file, key and remedy."""
 
-from __future__ import annotations
-
 import copy
 import json
-from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -16,7 +12,7 @@ from refusals import refused_as
 from synthetic_site import FABRICS, GOOD, edit, system_example, write_system
 
 
-def the_partition(folder: Path, **extras: Any) -> dict[str, Any]:
+def the_partition(folder, **extras):
     """That of the good system as ReFrame gets it, with some extras more, or other options."""
     described = copy.deepcopy(GOOD)
     [row] = described["partitions"]
@@ -29,9 +25,7 @@ def the_partition(folder: Path, **extras: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("shared", [{}, {"share_allocations": {}}])
-def test_a_job_that_slurm_would_never_start_is_not_waited_for(
-    tmp_path: Path, shared: dict[str, Any]
-) -> None:
+def test_a_job_that_slurm_would_never_start_is_not_waited_for(tmp_path, shared):
     """Without EnforcePartLimits Slurm keeps a job of more nodes, or more
     time, than its partition has in the queue for ever; but the site knows best.
     """
@@ -45,9 +39,7 @@ def test_a_job_that_slurm_would_never_start_is_not_waited_for(
     assert found == {"job_submit_timeout": 120, **stated}
 
 
-def test_a_start_may_have_all_its_cases_share_allocations(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_start_may_have_all_its_cases_share_allocations(tmp_path, monkeypatch):
     monkeypatch.setenv("MPIBENCH_SHARE_ALLOCATIONS", "20")
     partition = the_partition(tmp_path)
     assert partition["scheduler"] == "slurm_shared"
@@ -62,8 +54,8 @@ def test_a_start_may_have_all_its_cases_share_allocations(
     [({}, {"minutes": 6}), (False, False), ({"minutes": 9}, {"minutes": 9})],
 )
 def test_cases_of_a_plan_share_allocations_unless_the_site_says_otherwise(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stated: Any, found: Any
-) -> None:
+    tmp_path, monkeypatch, stated, found
+):
     """For as long as those of one number of nodes take, and half of that."""
     own = {} if stated == {} else {"share_allocations": stated}
     plan = tmp_path / "plan.json"
@@ -90,7 +82,7 @@ def test_cases_of_a_plan_share_allocations_unless_the_site_says_otherwise(
         ("system-description", {"expect": "hdr200_device"}, [{}]),
     ],
 )
-def test_bad_gpus_are_refused(tmp_path: Path, code: str, plain: dict, cards: list) -> None:
+def test_bad_gpus_are_refused(tmp_path, code, plain, cards):
     """Beside the network a fabric on which nothing is forced."""
     both = ["host", "device"]
     row = {"transport": "as_shipped", "scope": "cluster", "memory": both, **plain}
@@ -102,7 +94,7 @@ def test_bad_gpus_are_refused(tmp_path: Path, code: str, plain: dict, cards: lis
         site.read_system(write_system(tmp_path, system))
 
 
-def test_every_bundled_system_is_good(tmp_path: Path) -> None:
+def test_every_bundled_system_is_good(tmp_path):
     """And the example of the tutorial, which gets every stack."""
     files = site.system_files()
     assert files[-1].parent.name == "generic", "the system that fits any host must be tried last"
@@ -124,18 +116,14 @@ def test_every_bundled_system_is_good(tmp_path: Path) -> None:
         (["*"], [], "'*' in extras.stacks fits no stack, so nothing is measured for it; none is"),
     ],
 )
-def test_a_pattern_that_fits_nothing_is_named(
-    patterns: list[str], registered: list[str], wanted: str
-) -> None:
+def test_a_pattern_that_fits_nothing_is_named(patterns, registered, wanted):
     sentence = site.unmatched_stacks({"stacks": patterns}, registered)
     assert sentence.startswith(wanted) and bool(sentence) == bool(wanted)
 
 
-def test_stacks_asked_for_in_vain_are_those_of_the_site_that_was_loaded(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_stacks_asked_for_in_vain_are_those_of_the_site_that_was_loaded(tmp_path, monkeypatch):
     """A site beside the checkout has stacks of its own; those of the checkout are none of it."""
-    asked: list[Path] = []
+    asked = []
     extras = {"fabrics": {"shm": {"transport": "shm", "scope": "node"}}, "stacks": ["mine-*"]}
     partition = type("Partition", (), {"extras": extras, "fullname": "here:p"})()
     here = SimpleNamespace(name="here", partitions=[partition])

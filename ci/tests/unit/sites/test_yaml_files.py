@@ -2,8 +2,6 @@
 folders are refused with file, key and line.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,7 +16,7 @@ from reframe_tests.harness.vocabulary import BadInput
 FOLDER = Path("site_configs") / "mysystem"
 Reader = Callable[[Path], object]
 #: Each file a person writes to how it is read; with what it may begin.
-READERS: dict[Path, Reader] = {
+READERS = {
     FOLDER / "policy.yaml": lambda root: policy.load("mysystem", root),
     FOLDER / "expected.yaml": lambda root: expected.load_file("mysystem", root),
     FOLDER / "references.yaml": lambda root: site.read_references("mysystem", root),
@@ -27,12 +25,12 @@ READERS: dict[Path, Reader] = {
 }
 
 
-def nested(row: bytes) -> bytes:
+def nested(row):
     """Eight lines, each of nine times the line before: nine to the eighth values."""
     return b"".join(row % (key + 1, key + 1, b", ".join(9 * [b"*%c" % key])) for key in b"abcdefg")
 
 
-def refused(root: Path, path: Path, content: bytes | None = None) -> str:
+def refused(root, path, content=None):
     """What is said of a file, or of one with such a content."""
     if content is not None:
         (root / path).parent.mkdir(parents=True, exist_ok=True)
@@ -45,12 +43,10 @@ def refused(root: Path, path: Path, content: bytes | None = None) -> str:
 
 
 @pytest.mark.parametrize("path", READERS, ids=lambda path: path.name)
-def test_whatever_reads_a_file_refuses_what_is_not_yaml(
-    tmp_path: Path, path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_whatever_reads_a_file_refuses_what_is_not_yaml(tmp_path, path, monkeypatch):
     """Root may read every file, so that the answer of the kernel is given."""
 
-    def deny(self: Path) -> bytes:
+    def deny(self):
         raise PermissionError(13, "Permission denied", str(self))
 
     twice = refused(tmp_path, path, b"# comment\nmax_age_hours: 1\nother: 2\nmax_age_hours: 3\n")
@@ -83,5 +79,5 @@ def test_whatever_reads_a_file_refuses_what_is_not_yaml(
         (b"? [1]\n: {b: 1, b: 2}", "appears twice"),
     ],
 )
-def test_what_is_not_yaml(tmp_path: Path, content: bytes, words: str) -> None:
+def test_what_is_not_yaml(tmp_path, content, words):
     assert words in refused(tmp_path, FOLDER / "references.yaml", content)

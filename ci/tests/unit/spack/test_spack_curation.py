@@ -2,11 +2,7 @@
 the rest does not, and the examples of it.
 """
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
-from typing import Any
 
 import jsonschema
 import pytest
@@ -21,18 +17,18 @@ MPIS = ("openmpi", "mpich", "intel-oneapi-mpi")
 class Machine:
     """A root with installations, and what Spack finds in it."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root):
         self.root = root
-        self.found: dict[str, dict[str, Any]] = {}
+        self.found = {}
 
-    def have(self, spec: str, prefix: str, file: str = "") -> None:
+    def have(self, spec, prefix, file=""):
         path = self.root / prefix / (file or "share")
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch(0o755)
         row = {"spec": spec, "prefix": str(self.root / prefix)}
         self.found.setdefault(spec.split("@")[0], {"externals": []})["externals"].append(row)
 
-    def curate(self) -> tuple[dict[str, list[str]], dict[str, str]]:
+    def curate(self):
         """Specs that are kept, and the reasons of those that are not."""
         self.kept, dropped = scope.curate(self.found, self.root / "srv" / "mpibench", MPIS)
         specs = {name: [row["spec"] for row in one["externals"]] for name, one in self.kept.items()}
@@ -40,11 +36,11 @@ class Machine:
 
 
 @pytest.fixture
-def machine(tmp_path: Path) -> Machine:
+def machine(tmp_path):
     return Machine(tmp_path)
 
 
-def test_a_library_without_its_headers_is_left_out(machine: Machine) -> None:
+def test_a_library_without_its_headers_is_left_out(machine):
     for package, header in scope.SITE_SOFTWARE.items():
         if header:
             machine.have(f"{package}@1.0", "usr")
@@ -53,7 +49,7 @@ def test_a_library_without_its_headers_is_left_out(machine: Machine) -> None:
             assert machine.curate()[0][package] == [f"{package}@1.0"], "once"
 
 
-def test_one_mpi_is_kept_and_not_built_as_well(machine: Machine) -> None:
+def test_one_mpi_is_kept_and_not_built_as_well(machine):
     machine.have("openmpi@4.1.1", "usr/lib64/openmpi", "bin/mpicc")
     machine.have("intel-oneapi-mpi@2021.18", "opt/intel", "mpi/2021.18/bin/mpicc")
     kept, dropped = machine.curate()
@@ -61,7 +57,7 @@ def test_one_mpi_is_kept_and_not_built_as_well(machine: Machine) -> None:
     assert machine.kept["openmpi"]["buildable"] is False
 
 
-def test_two_mpis_below_one_prefix_are_a_persons_matter(machine: Machine) -> None:
+def test_two_mpis_below_one_prefix_are_a_persons_matter(machine):
     machine.have("openmpi@4.1.4", "usr", "bin/mpicc")
     machine.have("mpich@4.0.2", "usr")
     kept, dropped = machine.curate()
@@ -82,7 +78,7 @@ OWN = {
 
 
 @pytest.mark.parametrize("name", OWN)
-def test_an_example_fits_the_schema_and_is_read(name: str) -> None:
+def test_an_example_fits_the_schema_and_is_read(name):
     path = FOLDER / name / scope.PACKAGES
     SCHEMA.validate(yaml.safe_load(path.read_text()))
     rows = scope.read(path)

@@ -2,15 +2,12 @@
 MPIs that vendors bring and Spack does not build.
 """
 
-from __future__ import annotations
-
 import copy
 import json
 import re
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -31,11 +28,11 @@ DEVICES = {"openmpi-cuda": ("openmpi", "common-cuda"), "openmpi-rocm": ("openmpi
 VENDORS = ("cray-mpich", "hpcx-mpi", "mvapich-plus", "parastationmpi")
 
 
-def load(name: str) -> dict[str, Any]:
+def load(name):
     return yaml.safe_load((ENVIRONMENTS / name).read_text())
 
 
-def test_there_is_an_environment_for_each_mpi() -> None:
+def test_there_is_an_environment_for_each_mpi():
     assert tuple(build.list_by_default()) == STACKS
     assert set(build.list_environments()) == {*STACKS, *DEVICES, *VENDORS}
     assert {description.providers()[name][0].name for name in STACKS} <= set(registry.names())
@@ -43,7 +40,7 @@ def test_there_is_an_environment_for_each_mpi() -> None:
 
 
 @pytest.mark.parametrize("name", [*STACKS, *VENDORS])
-def test_stacks_differ_in_their_mpi_and_in_nothing_else(name: str) -> None:
+def test_stacks_differ_in_their_mpi_and_in_nothing_else(name):
     document = load(f"{name}/spack.yaml")["spack"]
     other = load("openmpi/spack.yaml")["spack"]
     assert document.pop("specs") == [f"mpibench-suite ^[virtuals=mpi] {name}"]
@@ -56,7 +53,7 @@ def test_stacks_differ_in_their_mpi_and_in_nothing_else(name: str) -> None:
     assert document == other
 
 
-def test_common_settings_pin_what_stacks_must_agree_in() -> None:
+def test_common_settings_pin_what_stacks_must_agree_in():
     """In Spack ``@7.5`` is every 7.5.x; only ``@=7.5`` is one release."""
     packages = load("common/packages.yaml")["packages"]
     for name in ("all", "c", "cxx", "fortran", "intel-mpi-benchmarks", "osu-micro-benchmarks"):
@@ -64,7 +61,7 @@ def test_common_settings_pin_what_stacks_must_agree_in() -> None:
     for name in ("ucx", "libfabric", "hwloc", "pmix", "prrte"):
         assert packages[name]["require"][0].startswith("@="), f"the version of {name} is pinned"
     assert packages["gcc"] == {"buildable": False}
-    versions: dict[str, set[str]] = {}
+    versions = {}
     for path in ENVIRONMENTS.glob("common*/packages.yaml"):
         for name, settings in load(f"{path.parent.name}/packages.yaml")["packages"].items():
             for spec in (*settings.get("require", ()), *settings.get("require:", ())):
@@ -84,7 +81,7 @@ VENDORS_MPIS = {
 }
 
 
-def of_vendor(package: str) -> lock.Lock:
+def of_vendor(package):
     found = json.loads((DATA / "golden" / "spack" / "openmpi.lock.json").read_text())
     row = next(row for row in found["concrete_specs"].values() if row["name"] == "openmpi")
     row |= {"name": package, "version": VENDORS_MPIS[package][0]}
@@ -100,9 +97,7 @@ def of_vendor(package: str) -> lock.Lock:
         ("parastationmpi", "opt/parastation/mpi", "opt/parastation/bin/mpiexec"),
     ],
 )
-def test_its_launcher_is_its_own_or_the_machines(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, package: str, prefix: str, launcher: str
-) -> None:
+def test_its_launcher_is_its_own_or_the_machines(tmp_path, monkeypatch, package, prefix, launcher):
     """Those that lie nowhere below their MPI are looked for below this root."""
     moved = {
         name: (
@@ -127,9 +122,7 @@ def test_its_launcher_is_its_own_or_the_machines(
 
 
 @pytest.mark.parametrize("package", VENDORS_MPIS)
-def test_it_is_known_by_what_its_library_says(
-    monkeypatch: pytest.MonkeyPatch, package: str
-) -> None:
+def test_it_is_known_by_what_its_library_says(monkeypatch, package):
     """What comes of its entry if the installation says that it is this MPI, and another one."""
     path = Path("/opt/mpi")
     _, *own = VENDORS_MPIS[package]
@@ -148,7 +141,7 @@ def test_it_is_known_by_what_its_library_says(
 # ---- memory of GPUs ----
 
 
-def of_gpus(kind: str) -> lock.Lock:
+def of_gpus(kind):
     """The recorded solution of Open MPI, its MPI and OSU built
     for GPUs, with nccl-tests beside it.
     """
@@ -168,14 +161,14 @@ def of_gpus(kind: str) -> lock.Lock:
 
 
 @pytest.mark.parametrize("kind", ["cuda", "rocm"])
-def test_a_stack_says_for_which_gpus_its_suites_were_built(kind: str) -> None:
+def test_a_stack_says_for_which_gpus_its_suites_were_built(kind):
     found = of_gpus(kind)
     suites = [description._suite(found, node) for node in found.benchmarks]
     assert [suite.get("gpu") for suite in suites].count(kind) == 2 < len(suites)
     assert found.device == kind
 
 
-def test_the_longest_end_of_a_name_is_meant(tmp_path: Path) -> None:
+def test_the_longest_end_of_a_name_is_meant(tmp_path):
     """``common-x-v5`` beside ``common-v5``; and an end of an end
     that makes no environment is none.
     """
@@ -208,7 +201,7 @@ def test_the_longest_end_of_a_name_is_meant(tmp_path: Path) -> None:
         ([{"any_of": ["+cuda", "+rocm"]}], "+cuda"),
     ],
 )
-def test_a_requirement_that_another_folder_has_replaced_is_found(require: Any, unmet: str) -> None:
+def test_a_requirement_that_another_folder_has_replaced_is_found(require, unmet):
     node = lock.LockedSpec(
         "libfabric", "2.4.0", "x", variants={"cuda": "~cuda", "fabrics": "fabrics=opx,psm2,shm,tcp"}
     )

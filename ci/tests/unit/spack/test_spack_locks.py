@@ -2,16 +2,12 @@
 what differs between stacks apart from their MPI.
 """
 
-from __future__ import annotations
-
 import copy
 import io
 import json
 import os
-from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 from rich.console import Console
@@ -20,7 +16,6 @@ from folders import DATA
 from mpibench.commands.listings import stacks as listing
 from mpibench.stacks.spack import lock, modulefiles
 from reframe_tests.harness.stacks import metadata as stack_metadata
-from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_stack import sealed, write_stack
 
@@ -28,18 +23,18 @@ RECORDED = DATA / "golden" / "spack"
 NAMES = ("openmpi", "mpich", "intel-oneapi-mpi")
 
 
-def document(name: str = "openmpi") -> dict[str, Any]:
+def document(name="openmpi"):
     """A lock file Spack 1.1.0 wrote for an environment of this
     project, MPI and compiler being the site's.
     """
     return json.loads((RECORDED / f"{name}.lock.json").read_text())
 
 
-def node(found: dict[str, Any], name: str) -> dict[str, Any]:
+def node(found, name):
     return next(row for row in found["concrete_specs"].values() if row["name"] == name)
 
 
-def parsed(found: dict[str, Any], name: str = "openmpi") -> lock.Lock:
+def parsed(found, name="openmpi"):
     return lock.parse(found, Path(f"/site/environments/{name}/spack.lock"))
 
 
@@ -52,7 +47,7 @@ def parsed(found: dict[str, Any], name: str = "openmpi") -> lock.Lock:
         ("mvapich2", "mvapich2@2.3.7-1"),
     ],
 )
-def test_a_recorded_lock_tells_the_stack(name: str, mpi: str) -> None:
+def test_a_recorded_lock_tells_the_stack(name, mpi):
     found = parsed(document(name))
     assert str(found.mpi) == mpi
     assert found.find("gmake") is None, "a tool of the build is not a part of the stack"
@@ -65,7 +60,7 @@ def test_a_recorded_lock_tells_the_stack(name: str, mpi: str) -> None:
         assert {"+p2p", "~check"} <= set(imb.options.split())
 
 
-def test_modules_of_two_stacks_of_one_mpi_have_names_of_their_own() -> None:
+def test_modules_of_two_stacks_of_one_mpi_have_names_of_their_own():
     one, two = (
         modulefiles.configure_modules(Path("/site"), parsed(document(), name))["modules"]["default"]
         for name in ("openmpi", "openmpi-clang")
@@ -83,7 +78,7 @@ def test_modules_of_two_stacks_of_one_mpi_have_names_of_their_own() -> None:
         lambda found: found.update(roots="x"),
     ],
 )
-def test_a_damaged_lock_is_one_sentence(damage: Callable[[dict[str, Any]], object]) -> None:
+def test_a_damaged_lock_is_one_sentence(damage):
     found = document()
     damage(found)
     with pytest.raises(BadInput, match="mpibench stacks build openmpi"):
@@ -93,10 +88,10 @@ def test_a_damaged_lock_is_one_sentence(damage: Callable[[dict[str, Any]], objec
 # ---- what differs ----
 
 
-def setting(name: str, *keys: str, to: Any) -> Callable[[dict[str, Any]], None]:
+def setting(name, *keys, to):
     """Change one value of a node."""
 
-    def edit(found: dict[str, Any]) -> None:
+    def edit(found):
         place = node(found, name)
         for key in keys[:-1]:
             place = place.setdefault(key, {})
@@ -105,15 +100,15 @@ def setting(name: str, *keys: str, to: Any) -> Callable[[dict[str, Any]], None]:
     return edit
 
 
-def edge(name: str, key: str, *kinds: str, virtuals: tuple[str, ...] = ()) -> dict[str, Any]:
+def edge(name, key, *kinds, virtuals=()):
     """What a node has of another one."""
     return {"name": name, "hash": key, "parameters": {"deptypes": kinds, "virtuals": virtuals}}
 
 
-def adding(name: str, under: str, **further: Any) -> Callable[[dict[str, Any]], None]:
+def adding(name, under, **further):
     """Let a node link a library more."""
 
-    def edit(found: dict[str, Any]) -> None:
+    def edit(found):
         key = name.ljust(32, "x")
         library = copy.deepcopy(node(found, further.pop("like", "gcc-runtime")))
         found["concrete_specs"][key] = library | {"name": name, "hash": key, **further}
@@ -122,7 +117,7 @@ def adding(name: str, under: str, **further: Any) -> Callable[[dict[str, Any]], 
     return edit
 
 
-def build_the_mpi(found: dict[str, Any]) -> None:
+def build_the_mpi(found):
     """Let Spack build the MPI, with a compiler, on libraries such as both MPIs of a pair have."""
     mpi = next(row for row in found["concrete_specs"].values() if row["name"] in NAMES)
     del mpi["external"]
@@ -136,12 +131,12 @@ def build_the_mpi(found: dict[str, Any]) -> None:
 UNDER_BOTH = ("ucx", "libfabric", "prrte", "libevent", "numactl", "hwloc", "pmix")
 
 
-def without_osu(found: dict[str, Any]) -> None:
+def without_osu(found):
     edges = node(found, "mpibench-suite")["dependencies"]
     edges[:] = [edge for edge in edges if edge["name"] != "osu-micro-benchmarks"]
 
 
-def with_clang(found: dict[str, Any]) -> None:
+def with_clang(found):
     node(found, "gcc").update(name="llvm", version="14.0.6")
 
 
@@ -150,7 +145,7 @@ OSU = "osu-micro-benchmarks"
 IMB = "intel-mpi-benchmarks"
 
 
-def with_two_compilers(found: dict[str, Any]) -> None:
+def with_two_compilers(found):
     """Compile IMB's C and C++ with a compiler each."""
     gcc = node(found, "gcc")
     clang = copy.deepcopy(gcc) | {"name": "llvm", "version": "14.0.6", "hash": "l" * 32}
@@ -162,12 +157,12 @@ def with_two_compilers(found: dict[str, Any]) -> None:
         imb["dependencies"].append(row)
 
 
-def nothing(found: dict[str, Any]) -> None:
+def nothing(found):
     """As it is."""
 
 
 #: Ways to change the packages of a stack and how they hang together, and the aspect that tells.
-WAYS: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
+WAYS = {
     "clang": (with_clang, "osu compiler"),
     "no OSU": (without_osu, "osu version"),
     "a library more under OSU": (adding("papi", OSU), "libraries below the benchmarks"),
@@ -181,7 +176,7 @@ WAYS: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
     ),
 }
 #: What may be another of any package that runs; the second half of what Spack builds.
-FIELDS: tuple[tuple[tuple[str, ...], Any], ...] = (
+FIELDS = (
     (("version",), "0.1"),
     (("namespace",), "mine"),
     (("package_hash",), "x" * 9),
@@ -196,7 +191,7 @@ FIELDS: tuple[tuple[tuple[str, ...], Any], ...] = (
 )
 
 
-def of_built_mpi(name: str, *edits: Callable[[dict[str, Any]], object]) -> dict[str, str]:
+def of_built_mpi(name, *edits):
     """What a recorded lock says whose MPI Spack builds, after some edits."""
     found = document(name)
     for edit in (build_the_mpi, *edits):
@@ -205,7 +200,7 @@ def of_built_mpi(name: str, *edits: Callable[[dict[str, Any]], object]) -> dict[
 
 
 @pytest.mark.parametrize(("edit", "aspect"), WAYS.values(), ids=WAYS)
-def test_every_way_to_differ_is_seen(edit: Callable[[dict[str, Any]], object], aspect: str) -> None:
+def test_every_way_to_differ_is_seen(edit, aspect):
     """Beside another MPI, and between two builds of one; and what ``compare`` says of both."""
     changed = of_built_mpi(MPI, edit)
     for first in (MPI,) if aspect.startswith("libraries under mpich") else ("openmpi", MPI):
@@ -214,7 +209,7 @@ def test_every_way_to_differ_is_seen(edit: Callable[[dict[str, Any]], object], a
         assert set(lock.things(left, changed)) - {"MPI"} or aspect == "osu version"
 
 
-def test_every_field_of_every_package_is_seen() -> None:
+def test_every_field_of_every_package_is_seen():
     """Of an MPI beside another one its flags, processor, system and splice."""
     alike = {"openmpi": {"MPI"}, MPI: set()}
     lefts = {first: of_built_mpi(first) for first in alike}
@@ -244,7 +239,7 @@ def test_every_field_of_every_package_is_seen() -> None:
 OF_AN_MPI = {"version", "namespace", "package_hash", "more", "patches", "external"}
 
 
-def test_an_edited_lock_is_seen_though_its_hashes_were_left(tmp_path: Path) -> None:
+def test_an_edited_lock_is_seen_though_its_hashes_were_left(tmp_path):
     path = built(tmp_path, MPI)
     assert check(tmp_path)[0] == 0
     found = document(MPI)
@@ -262,9 +257,7 @@ def test_an_edited_lock_is_seen_though_its_hashes_were_left(tmp_path: Path) -> N
         lambda build: build["compiled"].update(optimisation="-O3"),
     ],
 )
-def test_an_edited_description_of_a_stack_is_seen(
-    tmp_path: Path, edit: Callable[[dict[str, Any]], object]
-) -> None:
+def test_an_edited_description_of_a_stack_is_seen(tmp_path, edit):
     path = built(tmp_path, MPI)
     document = json.loads(path.read_text())
     document["build"]["compiled"] = {"optimisation": "-O2"}
@@ -274,7 +267,7 @@ def test_an_edited_description_of_a_stack_is_seen(
         edit(document["build"])
 
 
-def test_a_library_without_optimisation_is_a_fault_whoever_built_it(tmp_path: Path) -> None:
+def test_a_library_without_optimisation_is_a_fault_whoever_built_it(tmp_path):
     built(tmp_path, MPI)
     write_stack(tmp_path / "environments" / "wheels" / "x", name="x-wheels", origin="wheels")
     flags = {"x-wheels": "no -O"}
@@ -283,7 +276,7 @@ def test_a_library_without_optimisation_is_a_fault_whoever_built_it(tmp_path: Pa
     assert status == 1 and "x-wheels: its MPI library is compiled without optimisation" in text
 
 
-def test_what_is_not_as_released_is_noted() -> None:
+def test_what_is_not_as_released_is_noted():
     found = document()
     [inside] = lock.notes(parsed(found))
     setting(OSU, "parameters", "dev_path", to="/home/me/osu")(found)
@@ -298,11 +291,11 @@ def test_what_is_not_as_released_is_noted() -> None:
 
 
 def built(
-    root: Path,
-    name: str,
-    edit: Callable[[dict[str, Any]], object] = nothing,
-    folder: str = "",
-) -> Path:
+    root,
+    name,
+    edit=nothing,
+    folder="",
+):
     """An environment's folder as a build leaves it: lock file and metadata."""
     place = root / "environments" / (folder or name)
     found = document(name)
@@ -317,13 +310,13 @@ def built(
     return path
 
 
-def check(root: Path, ask: Callable[[Stack, str], dict[str, str]] | None = None) -> tuple[int, str]:
+def check(root, ask=None):
     stream = io.StringIO()
     console = Console(file=stream, width=200, highlight=False)
     return listing.check(root, console, ask=ask), stream.getvalue()
 
 
-def test_check_fails_on_a_difference_and_names_it(tmp_path: Path) -> None:
+def test_check_fails_on_a_difference_and_names_it(tmp_path):
     built(tmp_path, "openmpi")
     built(tmp_path, "mpich", setting(OSU, "parameters", "cflags", to=["-O3", "-g"]))
     status, text = check(tmp_path)
@@ -331,8 +324,8 @@ def test_check_fails_on_a_difference_and_names_it(tmp_path: Path) -> None:
     assert "osu flags" in text and "cflags=-O3 -g" in text and "imb flags" not in text
 
 
-def test_two_netmods_of_one_mpi_differ_in_that_and_are_no_fault(tmp_path: Path) -> None:
-    def with_netmod(netmod: str, found: dict[str, Any]) -> None:
+def test_two_netmods_of_one_mpi_differ_in_that_and_are_no_fault(tmp_path):
+    def with_netmod(netmod, found):
         build_the_mpi(found)
         setting(MPI, "parameters", "netmod", to=netmod)(found)
         if netmod == "ucx":
@@ -344,7 +337,7 @@ def test_two_netmods_of_one_mpi_differ_in_that_and_are_no_fault(tmp_path: Path) 
     assert status == 0 and "differ in mpich netmod" in " ".join(text.split()), text
 
 
-def test_check_fails_when_a_lock_was_solved_again_or_is_gone(tmp_path: Path) -> None:
+def test_check_fails_when_a_lock_was_solved_again_or_is_gone(tmp_path):
     built(tmp_path, "openmpi")
     path = built(tmp_path, "mpich")
     metadata = json.loads(path.read_text())
@@ -356,7 +349,7 @@ def test_check_fails_when_a_lock_was_solved_again_or_is_gone(tmp_path: Path) -> 
     assert check(tmp_path)[0] == 1
 
 
-def test_stacks_for_devices_are_held_against_each_other_only(tmp_path: Path) -> None:
+def test_stacks_for_devices_are_held_against_each_other_only(tmp_path):
     built(tmp_path, "openmpi")
     built(tmp_path, "mpich")
     built(tmp_path, "intel-oneapi-mpi", setting(OSU, "parameters", "cuda", to=True))
@@ -366,7 +359,7 @@ def test_stacks_for_devices_are_held_against_each_other_only(tmp_path: Path) -> 
     assert "intel-oneapi-mpi-spack is the only stack for cuda device memory" in text
 
 
-def leaves(node: Any) -> Iterator[tuple[Any, str | int]]:
+def leaves(node):
     """Every place of a document that holds a text."""
     for key, inner in node.items() if isinstance(node, dict) else enumerate(node):
         if isinstance(inner, (dict, list)):
@@ -375,7 +368,7 @@ def leaves(node: Any) -> Iterator[tuple[Any, str | int]]:
             yield node, key
 
 
-def test_no_value_of_a_registered_stack_can_be_edited(tmp_path: Path) -> None:
+def test_no_value_of_a_registered_stack_can_be_edited(tmp_path):
     """Its seal is one of the values."""
     path = built(tmp_path, MPI)
     whole = json.loads(path.read_text())
@@ -393,14 +386,14 @@ def test_no_value_of_a_registered_stack_can_be_edited(tmp_path: Path) -> None:
         assert len(stack_metadata.discover(tmp_path, {})[0]) == usable
 
 
-def replace_keeping_size_and_times(folder: Path) -> None:
+def replace_keeping_size_and_times(folder):
     path = folder / "bin" / "IMB-MPI1"
     before = path.stat()
     path.write_text("#!/bin/sx\n")
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
 
 
-def replace_by_a_link(folder: Path) -> None:
+def replace_by_a_link(folder):
     path = folder / "bin" / "IMB-MPI1"
     path.unlink()
     path.symlink_to("/bin/true")
@@ -408,7 +401,7 @@ def replace_by_a_link(folder: Path) -> None:
 
 LIBRARY = "lib/libmpi.so.12"
 #: Ways to let a registered stack run something else than was registered.
-FAKES: dict[str, Callable[[Path], object]] = {
+FAKES = {
     "another program of its size and times": replace_keeping_size_and_times,
     "a program of another's": replace_by_a_link,
     "a program that may not run": lambda folder: (folder / "bin" / "IMB-MPI1").chmod(0o644),
@@ -420,9 +413,7 @@ FAKES: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.parametrize("fake", FAKES.values(), ids=FAKES)
-def test_no_fake_of_a_registered_stack_is_measured_or_checked_as_what_it_was(
-    tmp_path: Path, fake: Callable[[Path], object]
-) -> None:
+def test_no_fake_of_a_registered_stack_is_measured_or_checked_as_what_it_was(tmp_path, fake):
     folder = built(tmp_path, MPI).parent
     built(tmp_path, "openmpi")
     assert check(tmp_path)[0] == 0

@@ -1,12 +1,9 @@
 """The Spack repository: its recipes read without Spack."""
 
-from __future__ import annotations
-
 import re
 
 import pytest
 
-import synthetic_spack
 from reframe_tests.harness.suites import catalogue
 from synthetic_spack import RECIPES
 
@@ -17,7 +14,7 @@ each_recipe = pytest.mark.parametrize("recipe", RECIPES.values(), ids=RECIPES)
 
 
 @each_recipe
-def test_versions_are_verifiable(recipe: synthetic_spack.Recipe) -> None:
+def test_versions_are_verifiable(recipe):
     rows = recipe.of("version")
     sums = [named.get("sha256", named.get("commit", "")) for _, named in rows]
     if recipe.name in SOURCELESS:
@@ -29,7 +26,7 @@ def test_versions_are_verifiable(recipe: synthetic_spack.Recipe) -> None:
     assert numbers == sorted(numbers, reverse=True), "newest first"
 
 
-def test_the_suite_builds_every_program_the_tests_run() -> None:
+def test_the_suite_builds_every_program_the_tests_run():
     """What the catalogue names is what the bundle asks for, but for what
     needs an MPI 4, which a stack may not have.
     """

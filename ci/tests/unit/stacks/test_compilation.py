@@ -1,7 +1,5 @@
 """How MPI libraries say that they were compiled, as printed, and what is made of it."""
 
-from __future__ import annotations
-
 import pytest
 
 from mpibench.stacks import compilation
@@ -35,11 +33,11 @@ MVAPICH CC:             /site/lib/spack/env/gcc/gcc    {flags}
 """
 
 
-def mpich(cc: str = "gcc  -g -O2", configure: str = "") -> str:
+def mpich(cc="gcc  -g -O2", configure=""):
     return MPICH.format(cc=cc, configure=configure)
 
 
-def openmpi(cflags: str = "-DNDEBUG -g -O2 -O3", debug: str = "no", checks: str = "true") -> str:
+def openmpi(cflags="-DNDEBUG -g -O2 -O3", debug="no", checks="true"):
     return OPENMPI.format(cflags=cflags, debug=debug, checks=checks)
 
 
@@ -85,7 +83,7 @@ ANSWERS = {
 
 
 @pytest.mark.parametrize(("mpi", "text", "injected", "right"), ANSWERS.values(), ids=ANSWERS)
-def test_what_a_library_says_is_read(mpi: str, text: str, injected: str, right: str) -> None:
+def test_what_a_library_says_is_read(mpi, text, injected, right):
     banner = registry.find(mpi).banner
     assert banner and banner.compiled
     compiled = compilation.read(banner.compiled, text, injected)

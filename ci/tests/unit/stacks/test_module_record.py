@@ -2,12 +2,8 @@
 is compared, and what of a job's log.
 """
 
-from __future__ import annotations
-
 import re
-from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -15,7 +11,7 @@ from mpibench.stacks import modules
 from reframe_tests.harness.samples import CONTRADICTED, MISSING
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.stacks.modules import LoadedModules, ModuleState, find_changes
-from reframe_tests.harness.stacks.stack import Stack, judge_modules, parse_log
+from reframe_tests.harness.stacks.stack import judge_modules, parse_log
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_stack import change, write_stack
 
@@ -35,7 +31,7 @@ RECORD = {
 }
 
 
-def stack(**changes: Any) -> Stack:
+def stack(**changes):
     """A stack of two modules."""
     document = {
         **change("build", {"lock_hash": "0123abcd", "modules": RECORD}),
@@ -61,7 +57,7 @@ STATE = ModuleState(
 # ---- metadata ----
 
 
-def test_entering_is_what_the_modules_did_and_the_stacks_own_in_front() -> None:
+def test_entering_is_what_the_modules_did_and_the_stacks_own_in_front():
     entered = metadata.enter(stack(), {"PATH": "/usr/bin", "MANPATH": "/man"})
     assert entered["PATH"] == "/opt/mpich/bin:/opt/ompi/bin:/opt/gcc/bin:/usr/bin"
     assert entered["LD_LIBRARY_PATH"] == "/opt/mpich/lib:/opt/mpich/python:/opt/ompi/lib"
@@ -71,7 +67,7 @@ def test_entering_is_what_the_modules_did_and_the_stacks_own_in_front() -> None:
     assert stack().search_paths["PATH"] == ("/opt/mpich/bin", "/opt/ompi/bin", "/opt/gcc/bin")
 
 
-def test_a_module_whose_file_is_gone_takes_its_stack_along_by_name(tmp_path: Path) -> None:
+def test_a_module_whose_file_is_gone_takes_its_stack_along_by_name(tmp_path):
     file = tmp_path / "openmpi"
     file.touch()
     record = {**RECORD, "loaded": [{"name": "openmpi/5.0.10", "file": str(file), "sha256": SUM}]}
@@ -105,9 +101,7 @@ def test_a_module_whose_file_is_gone_takes_its_stack_along_by_name(tmp_path: Pat
         ({"values": {"PATH": "/opt/gcc/bin:/opt/ompi/bin"}}, "/opt/ompi/bin .* in PATH"),
     ],
 )
-def test_what_is_not_as_it_was_is_a_sentence_that_names_the_module(
-    now: dict[str, Any], said: str
-) -> None:
+def test_what_is_not_as_it_was_is_a_sentence_that_names_the_module(now, said):
     """Of the three tables some entries are replaced; ``None`` removes one."""
     tables = {name: {**table, **now.get(name, {})} for name, table in vars(STATE).items()}
     for table in tables.values():
@@ -127,11 +121,11 @@ LOG = [
 ]
 
 
-def write_log(folder: Path, lines: list[str]) -> None:
+def write_log(folder, lines):
     (folder / "modules-mpich-system.txt").write_text("".join(f"{line}\0" for line in lines))
 
 
-def test_a_jobs_log_is_read_and_judged(tmp_path: Path) -> None:
+def test_a_jobs_log_is_read_and_judged(tmp_path):
     """Of a paired stack the files alone are there and compared."""
     assert parse_log("".join(f"{line}\0" for line in LOG), stack().loaded) == STATE
     for lines in (LOG, [line for line in LOG if line.startswith(("sha256=", "end"))]):
@@ -143,7 +137,7 @@ def test_a_jobs_log_is_read_and_judged(tmp_path: Path) -> None:
             assert status == CONTRADICTED and said.startswith("module openmpi/5.0.10 changed after")
 
 
-def test_a_job_without_a_log_or_half_of_one_proves_nothing(tmp_path: Path) -> None:
+def test_a_job_without_a_log_or_half_of_one_proves_nothing(tmp_path):
     without = judge_modules(stack(), tmp_path)
     assert without[0] == MISSING and len(without[1]) == 1
     for end in range(len(LOG)):
@@ -156,11 +150,11 @@ def test_a_job_without_a_log_or_half_of_one_proves_nothing(tmp_path: Path) -> No
 
 
 def test_what_the_sites_configuration_lacks_is_not_blamed_on_modules(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    monkeypatch,
+):
     said = "ERROR: failed to load configuration: '/nosuch/settings.py'"
 
-    def run(words: list[str], *, env: dict[str, str], **_: object) -> SimpleNamespace:
+    def run(words, *, env, **_):
         assert env.get("RFM_CONFIG_FILES")
         return SimpleNamespace(returncode=1, stdout="", stderr=said)
 

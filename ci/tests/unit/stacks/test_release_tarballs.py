@@ -2,14 +2,10 @@
 nothing is taken whose checksum is another one.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 import threading
-from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
-from pathlib import Path
 
 import pytest
 
@@ -22,22 +18,22 @@ DIGEST = hashlib.sha256(CONTENT).hexdigest()
 
 
 @pytest.fixture
-def environ(tmp_path: Path) -> dict[str, str]:
+def environ(tmp_path):
     return {suite_builds.SOURCES: str(tmp_path / "sources")}
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[str]:
+def server():
     """Serves the content at /osu-x.tar.gz and nothing at /none.tar.gz."""
 
     class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
+        def do_GET(self):
             self.send_response(404 if self.path == "/none.tar.gz" else 200)
             self.send_header("Content-Length", str(len(CONTENT)))
             self.end_headers()
             self.wfile.write(CONTENT)
 
-        def log_message(self, *words: object) -> None:
+        def log_message(self, *words):
             pass
 
     there = HTTPServer(("127.0.0.1", 0), Handler)
@@ -47,7 +43,7 @@ def server() -> Iterator[str]:
     there.server_close()
 
 
-def test_checksums_and_addresses_are_those_of_our_recipe(root: Path) -> None:
+def test_checksums_and_addresses_are_those_of_our_recipe(root):
     recipe = (
         root / "repo/spack_repo/mpibench/packages/intel_mpi_benchmarks/package.py"
     ).read_text()
@@ -65,8 +61,8 @@ def test_checksums_and_addresses_are_those_of_our_recipe(root: Path) -> None:
 
 
 def test_a_release_is_taken_from_the_sources_folder_if_it_is_the_release(
-    tmp_path: Path, environ: dict[str, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+    tmp_path, environ, monkeypatch
+):
     path = tmp_path / "sources" / "osu-micro-benchmarks-7.5.tar.gz"
     path.parent.mkdir()
     path.write_bytes(CONTENT)
@@ -79,9 +75,7 @@ def test_a_release_is_taken_from_the_sources_folder_if_it_is_the_release(
 
 
 @pytest.mark.parametrize(("path", "digest"), [("osu-x.tar.gz", "0" * 64), ("none.tar.gz", DIGEST)])
-def test_what_is_not_the_release_is_not_kept(
-    path: str, digest: str, tmp_path: Path, environ: dict[str, str], server: str
-) -> None:
+def test_what_is_not_the_release_is_not_kept(path, digest, tmp_path, environ, server):
     with pytest.raises(BadInput, match=path):
         suite_builds.find(f"osu={server}/{path}#sha256={digest}", environ, lambda text: None)
     assert not list((tmp_path / "sources").iterdir())

@@ -2,13 +2,9 @@
 and the ReFrame environments made of it.
 """
 
-from __future__ import annotations
-
 import io
 import json
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 from rich.console import Console
@@ -17,14 +13,13 @@ from mpibench.commands.listings import stacks as listing
 from mpibench.stacks import probe, writer
 from reframe_tests.harness.stacks import metadata, selection
 from reframe_tests.harness.stacks.metadata import StackError
-from reframe_tests.harness.stacks.stack import Stack
 from refusals import refused_as
 from synthetic_stack import change, describe, write_stack
 
 
 def test_a_folder_that_the_variable_names_is_that_of_one_stack_or_of_several(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     for name in ("a", "b"):
         write_stack(tmp_path / "shared" / name, name=name)
     for folder, names in (("shared", ["a", "b"]), ("shared/b", ["b"])):
@@ -33,7 +28,7 @@ def test_a_folder_that_the_variable_names_is_that_of_one_stack_or_of_several(
         assert ([stack.name for stack in found], problems) == (names, [])
 
 
-def test_a_stack_of_what_only_the_site_describes_is_missed_by_name(tmp_path: Path) -> None:
+def test_a_stack_of_what_only_the_site_describes_is_missed_by_name(tmp_path):
     """The shell lacks MPIBENCH_EXTENSIONS, so that its MPI is not known here."""
     (tmp_path / "stack.json").write_text(json.dumps(change("mpi/name", "foompi")))
     stacks, [problem] = metadata.discover(tmp_path, {metadata.EXTRA_STACKS: str(tmp_path)})
@@ -42,7 +37,7 @@ def test_a_stack_of_what_only_the_site_describes_is_missed_by_name(tmp_path: Pat
         selection.check(["-p", "mpich-system"], [], [problem])
 
 
-def test_listing_shows_stacks_and_problems_and_fails_on_problems(tmp_path: Path) -> None:
+def test_listing_shows_stacks_and_problems_and_fails_on_problems(tmp_path):
     stream = io.StringIO()
     console = Console(file=stream, width=60, highlight=False)
     assert listing.show(tmp_path, console) == 1, "none has been built"
@@ -56,7 +51,7 @@ def test_listing_shows_stacks_and_problems_and_fails_on_problems(tmp_path: Path)
 # ---- registering a stack: all or nothing, whatever goes wrong ----
 
 
-def place(tmp_path: Path, **changes: Any) -> tuple[dict[str, Any], Path]:
+def place(tmp_path, **changes):
     """Metadata of a complete stack whose file is not there yet."""
     path = write_stack(tmp_path / "environments" / "system" / "mpich")
     path.unlink()
@@ -64,11 +59,11 @@ def place(tmp_path: Path, **changes: Any) -> tuple[dict[str, Any], Path]:
 
 
 def register(
-    document: dict[str, Any],
-    path: Path,
-    contradict: Any = lambda *_: "",
-    linked: Any = lambda _: (),
-) -> Stack:
+    document,
+    path,
+    contradict=lambda *_: "",
+    linked=lambda _: (),
+):
     """Register it for a library that does not say how it was compiled."""
     return writer.register(
         document,
@@ -81,7 +76,7 @@ def register(
     )
 
 
-def test_a_library_that_comes_with_the_stacks_own_is_digested(tmp_path: Path) -> None:
+def test_a_library_that_comes_with_the_stacks_own_is_digested(tmp_path):
     """Open MPI's progress is in libopen-pal: another one beside the same libmpi is another MPI."""
     document, path = place(tmp_path)
     beside = Path(document["library"]).with_name("libopen-pal.so.80")
@@ -101,9 +96,7 @@ def test_a_library_that_comes_with_the_stacks_own_is_digested(tmp_path: Path) ->
         ("python/mpi4py/more.py", "", "/python/mpi4py changed after registration"),
     ],
 )
-def test_what_changed_after_it_was_registered_is_left_out(
-    file: str, text: str | None, wanted: str, tmp_path: Path
-) -> None:
+def test_what_changed_after_it_was_registered_is_left_out(file, text, wanted, tmp_path):
     """Programs, the library and the seal are tests of Spack's stacks."""
     folder = tmp_path / "environments" / "system" / "mpich"
     document, path = place(tmp_path, prepend_path={"PYTHONPATH": [f"{folder}/python"]})
@@ -120,7 +113,7 @@ def test_what_changed_after_it_was_registered_is_left_out(
     assert not stacks and wanted in sentence
 
 
-def test_a_stack_without_digests_is_left_out(tmp_path: Path) -> None:
+def test_a_stack_without_digests_is_left_out(tmp_path):
     path = write_stack(tmp_path / "environments" / "a")
     path.write_text(json.dumps(json.loads(path.read_text()) | {"build": {"lock_hash": "0123abcd"}}))
     stacks, [sentence] = metadata.discover(tmp_path, {})
@@ -135,9 +128,7 @@ def test_a_stack_without_digests_is_left_out(tmp_path: Path) -> None:
         ({"name": "taken"}, "already describes a stack 'taken'"),
     ],
 )
-def test_nothing_is_registered_otherwise(
-    changes: dict[str, Any], said: str, tmp_path: Path
-) -> None:
+def test_nothing_is_registered_otherwise(changes, said, tmp_path):
     write_stack(tmp_path / "environments" / "other", name="taken")
     document, path = place(tmp_path, **changes)
     with pytest.raises(StackError, match=said):
@@ -145,11 +136,11 @@ def test_nothing_is_registered_otherwise(
     assert not list(path.parent.glob("stack.json*"))
 
 
-def test_a_contradiction_or_an_interruption_keeps_the_file_that_was_there(tmp_path: Path) -> None:
+def test_a_contradiction_or_an_interruption_keeps_the_file_that_was_there(tmp_path):
     document, path = place(tmp_path)
     path.write_text("as it was")
 
-    def interrupted(stack: Stack, record: Any) -> str:
+    def interrupted(stack, record):
         raise KeyboardInterrupt
 
     with pytest.raises(writer.StackUnproven, match="it says no"):
@@ -173,19 +164,17 @@ SAYS = {
 }
 
 
-def test_a_program_that_refuses_one_node_runs(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_program_that_refuses_one_node_runs(monkeypatch, tmp_path):
     """Fan-in and fan-out look for other nodes before they say their
     version; the others of the build say it.
     """
     stack = metadata.read(write_stack(tmp_path))
     needs = {"libmpi.so.12": stack.library}
 
-    def start(_: object, words: Sequence[str], *more: object, **where: object) -> tuple[int, str]:
+    def start(_, words, *more, **where):
         return SAYS[next(Path(word).name for word in words if Path(word).name in SAYS)]
 
-    def prove(*names: str) -> probe.Proven:
+    def prove(*names):
         return probe.prove({name: Path("/opt/osu") / name for name in names}, stack, {})
 
     monkeypatch.setattr(probe, "list_needs", lambda path, environ: (needs, []))

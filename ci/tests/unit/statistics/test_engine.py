@@ -1,16 +1,13 @@
 """What holds of the engine whatever the nights are like: seeded random histories, and bad input."""
 
-from __future__ import annotations
-
 import warnings
-from collections.abc import Iterable, Iterator
 
 import numpy as np
 import pytest
 from hypothesis import settings
 
 from mpibench.judge import engine
-from mpibench.judge.engine import Array, RowOutcome, Rows, Verdicts
+from mpibench.judge.engine import RowOutcome
 
 MARGIN = float(np.log(1.05))
 #: Random histories that each property is asked of: few for every change, more with --all.
@@ -18,14 +15,14 @@ DRAWS = settings().max_examples
 
 
 @pytest.fixture(autouse=True)
-def no_warning() -> Iterator[None]:
+def no_warning():
     """Nothing is divided by zero and no mean is of nothing."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         yield
 
 
-def rows_of(order: Iterable[int]) -> Rows:
+def rows_of(order):
     """Curves of three sizes in three bands, all of one machine, in any order."""
     numbers = list(order)
     curves = [number // 3 for number in numbers]
@@ -33,7 +30,7 @@ def rows_of(order: Iterable[int]) -> Rows:
     return engine.rows_of(np.full(len(numbers), MARGIN), curves, bands, [0] * len(numbers))
 
 
-def history(rng: np.random.Generator, metrics: int, nights: int, gaps: bool = True) -> Array:
+def history(rng, metrics, nights, gaps=True):
     """Noise with glitches of one metric or all, drifts, level shifts and gaps."""
     values = rng.normal(0, rng.choice([0.001, 0.01, 0.05]), (metrics, nights))
     values += rng.normal(0, 0.01, nights)
@@ -54,7 +51,7 @@ def history(rng: np.random.Generator, metrics: int, nights: int, gaps: bool = Tr
     return values
 
 
-def draws(least: int = 1, gaps: bool = True) -> Iterator[tuple[np.random.Generator, Array, Rows]]:
+def draws(least=1, gaps=True):
     """Histories with a night after them, the shortest one first."""
     for seed in range(DRAWS):
         rng = np.random.default_rng(seed)
@@ -63,19 +60,19 @@ def draws(least: int = 1, gaps: bool = True) -> Iterator[tuple[np.random.Generat
         yield rng, history(rng, metrics, nights + 1, gaps), rows_of(range(metrics))
 
 
-def same(first: Verdicts, second: Verdicts) -> bool:
+def same(first, second):
     return first.outcome.tolist() == second.outcome.tolist() and np.allclose(
         first.effect, second.effect, equal_nan=True
     )
 
 
-def test_a_constant_factor_changes_nothing() -> None:
+def test_a_constant_factor_changes_nothing():
     for _, values, rows in draws():
         assert same(engine.tonight(values, rows), engine.tonight(values + 7.0, rows))
         assert same(engine.lasting(values, rows), engine.lasting(values + 7.0, rows))
 
 
-def test_the_order_of_metrics_does_not_matter() -> None:
+def test_the_order_of_metrics_does_not_matter():
     for rng, values, rows in draws():
         order = rng.permutation(len(values)).tolist()
         first = engine.tonight(values, rows).outcome[order]
@@ -83,7 +80,7 @@ def test_the_order_of_metrics_does_not_matter() -> None:
         assert first.tolist() == second[: len(values)].tolist()
 
 
-def test_a_glitch_of_one_metric_hides_no_loss_of_another() -> None:
+def test_a_glitch_of_one_metric_hides_no_loss_of_another():
     """Nor calls one: on quiet nights the outcome of all others stays."""
     for seed in range(DRAWS):
         rng = np.random.default_rng(seed)
@@ -98,7 +95,7 @@ def test_a_glitch_of_one_metric_hides_no_loss_of_another() -> None:
         assert first.tolist() == second.tolist(), seed
 
 
-def test_no_history_holds_a_doubled_night_or_a_tenfold_metric() -> None:
+def test_no_history_holds_a_doubled_night_or_a_tenfold_metric():
     """A night twice as slow as the median of the last five, in all
     metrics; and one metric of a usual night.
     """
@@ -115,7 +112,7 @@ def test_no_history_holds_a_doubled_night_or_a_tenfold_metric() -> None:
         assert engine.tonight(values, rows).outcome[one] not in (RowOutcome.HELD, RowOutcome.FASTER)
 
 
-def test_several_sessions_are_judged_whatever_their_order() -> None:
+def test_several_sessions_are_judged_whatever_their_order():
     for rng, values, rows in draws(least=9, gaps=False):
         before = values[:, :-3]
         after = values[:, -3:]

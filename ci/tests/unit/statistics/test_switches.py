@@ -2,8 +2,6 @@
 finding, and no other change is taken for one.
 """
 
-from __future__ import annotations
-
 from datetime import timedelta
 from pathlib import Path
 
@@ -13,27 +11,26 @@ import pytest
 
 from mpibench import cli
 from mpibench.judge import switches
-from mpibench.judge.engine import Array
-from synthetic_verdicts import FIRST, Change, write_session
+from synthetic_verdicts import FIRST, write_session
 
 SIZES = 2.0 ** np.arange(4, 23)
 KIB = 1024
 
 
-def times(switch: float) -> Array:
+def times(switch):
     """Eager messages are copied, those by rendezvous wait for each other
     first: about 3/4 slower at 16 KiB, faster from 128.
     """
     return np.where(switch > SIZES, 5 + SIZES / 1000, 25 + SIZES / 1300)
 
 
-def measured(switch: float, seed: int) -> Array:
+def measured(switch, seed):
     noise = np.random.default_rng(seed).normal(0, 0.02, (len(SIZES), 5))
     return np.log(times(switch))[:, None] + noise
 
 
 @pytest.mark.parametrize(("old", "new"), [(16, 64), (64, 16), (32, 16), (4, 64)])
-def test_a_moved_switch_is_found_between_the_sizes_where_it_was_and_is(old: int, new: int) -> None:
+def test_a_moved_switch_is_found_between_the_sizes_where_it_was_and_is(old, new):
     """As if everything beyond the margin was called."""
     before = measured(old * KIB, 1)
     after = measured(new * KIB, 2)
@@ -45,26 +42,24 @@ def test_a_moved_switch_is_found_between_the_sizes_where_it_was_and_is(old: int,
     assert min(move.support) >= switches.SUPPORT
 
 
-def moved(switch: float) -> Change:
+def moved(switch):
     """Sessions whose switch is there."""
     curve = dict(zip(SIZES, times(switch) / (5 + SIZES / 1000), strict=True))
     return lambda benchmark, size, stack: float(curve[size])
 
 
-def session(folder: Path, number: int, change: Change, **more: object) -> None:
+def session(folder, number, change, **more):
     write_session(folder, number, sizes=[int(size) for size in SIZES], change=change, **more)
 
 
-def run(folder: Path, command: str, *words: str) -> int:
+def run(folder, command, *words):
     return cli.main([command, "--dataset-only", "--dataset", str(folder), *words])
 
 
 SENTENCE = "the switch of protocol moved from between 32 KiB and 64 KiB to between 8 KiB and 16 KiB"
 
 
-def test_accept_names_the_move_once_and_lists_what_it_made_slower_beneath(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_accept_names_the_move_once_and_lists_what_it_made_slower_beneath(tmp_path, capsys):
     for number in range(7):
         session(tmp_path, number, moved(64 * KIB if number < 6 else 16 * KIB))
     words = f"--baseline latest~6,latest~5,latest~4,latest~3,latest~2,latest~1 --out {tmp_path}/out"
@@ -83,12 +78,10 @@ def test_accept_names_the_move_once_and_lists_what_it_made_slower_beneath(
 
 
 @pytest.mark.parametrize("beside", [False, True], ids=["alone", "beside another change"])
-def test_drift_names_the_move_and_since_when(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], beside: bool
-) -> None:
+def test_drift_names_the_move_and_since_when(tmp_path, capsys, beside):
     """Also where of one benchmark the switch moved, and of the other everything became slower."""
 
-    def late(name: str, size: int, stack: str) -> float:
+    def late(name, size, stack):
         if beside and name == "Uniband":
             return 1.3 * moved(64 * KIB)(name, size, stack)
         return moved(16 * KIB)(name, size, stack)
@@ -109,7 +102,7 @@ def test_drift_names_the_move_and_since_when(
 RECORDED = Path(__file__).parents[2] / "data" / "golden_switches" / "openmpi_sm_eager_limit.csv"
 
 
-def test_a_recorded_move_of_an_eager_limit_is_found() -> None:
+def test_a_recorded_move_of_an_eager_limit_is_found():
     """Both ways; beside it a size is called at which launches differ
     by a factor of two under either limit.
     """

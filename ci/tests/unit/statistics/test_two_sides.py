@@ -1,7 +1,5 @@
 """The statistics: against scipy, on known distributions, and what they must never do."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy import stats
@@ -9,7 +7,7 @@ from scipy import stats
 from mpibench.judge import engine
 
 
-def test_location_and_error_are_yuens() -> None:
+def test_location_and_error_are_yuens():
     rng = np.random.default_rng(3)
     left = rng.standard_t(3, (40, 9))
     right = rng.standard_t(3, (40, 7)) + 0.5
@@ -21,7 +19,7 @@ def test_location_and_error_are_yuens() -> None:
 
 
 @pytest.mark.parametrize("heavy", [False, True])
-def test_intervals_hold_what_they_promise(heavy: bool) -> None:
+def test_intervals_hold_what_they_promise(heavy):
     rng = np.random.default_rng(6)
     draw = (lambda shape: rng.standard_t(3, shape)) if heavy else rng.standard_normal
     effects = engine.compare(0.02 * draw((3600, 3)), 0.02 * draw((3600, 3)))
@@ -29,7 +27,7 @@ def test_intervals_hold_what_they_promise(heavy: bool) -> None:
     assert 0.93 <= np.mean((low <= 0) & (high >= 0)) <= 0.985
 
 
-def test_few_false_discoveries_and_real_ones_are_found() -> None:
+def test_few_false_discoveries_and_real_ones_are_found():
     rng = np.random.default_rng(7)
     false = found = 0
     for _ in range(50):

@@ -1,7 +1,5 @@
 """OSU over IMB: the ratio, its interval, and what is said of it."""
 
-from __future__ import annotations
-
 from random import Random
 
 import pytest

@@ -1,7 +1,5 @@
 """The catalogue: rows, bounds, names, and the launches made of them."""
 
-from __future__ import annotations
-
 import contextlib
 import re
 
@@ -18,7 +16,7 @@ PLANS = {name: group.plans for name, group in catalogue.GROUPS.items() if group.
 TIMED = tuple(PLANS)
 
 
-def many(group: str) -> int:
+def many(group):
     """More ranks than two, where a group runs on them."""
     rows = catalogue.rows(group)
     if any(row.ranks == "only_pair" for row in rows):

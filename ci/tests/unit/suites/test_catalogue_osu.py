@@ -2,10 +2,6 @@
 run makes the same repetitions at every size.
 """
 
-from __future__ import annotations
-
-from typing import Any
-
 import pytest
 
 from reframe_tests.harness.machine.gpu import (
@@ -18,7 +14,7 @@ from reframe_tests.harness.vocabulary import NotMeasured
 from synthetic_stack import launches, stack_of
 
 
-def made(group: str, binary: str = "", **more: Any) -> list[catalogue.Launch]:
+def made(group, binary="", **more):
     """Launches of a group, or those of one of its programs."""
     return [each for each in launches(group, **more) if not binary or each.binary == binary]
 
@@ -51,8 +47,8 @@ CHECKED = {"validation": "on"}
 @pytest.mark.parametrize(
     ("word", "version", "buffers"), [(DEVICE, "7.5", ("D", "D")), (MANAGED, "7.4", ("MD", "MD"))]
 )
-def test_data_on_a_gpu_are_compared_too(word: str, version: str, buffers: tuple[str, str]) -> None:
-    more: dict[str, Any] = {"stack": stack_of(osu=version, gpu="cuda"), "chosen": CHECKED}
+def test_data_on_a_gpu_are_compared_too(word, version, buffers):
+    more = {"stack": stack_of(osu=version, gpu="cuda"), "chosen": CHECKED}
     of_host, *_ = launches("p2p_osu", **more)
     launch, *_ = launches("p2p_osu", memory=Memory(word, "cuda"), **more)
     assert launch.args == (*of_host.args, *buffers)
@@ -64,7 +60,7 @@ def test_data_on_a_gpu_are_compared_too(word: str, version: str, buffers: tuple[
 @pytest.mark.parametrize(
     ("word", "kind", "version"), [(MANAGED, "cuda", "7.2"), (DEVICE, "rocm", "7.0")]
 )
-def test_data_that_a_version_compares_wrongly_are_not(word: str, kind: str, version: str) -> None:
+def test_data_that_a_version_compares_wrongly_are_not(word, kind, version):
     stack = stack_of(osu=version, gpu=kind)
     with pytest.raises(NotMeasured, match=r"gets validation=on in .* wrong"):
         launches("p2p_osu", stack=stack, memory=Memory(word, kind), chosen=CHECKED)

@@ -1,7 +1,5 @@
 """The guidelines' instrument: recorded outputs hold what a launch asks for."""
 
-from __future__ import annotations
-
 import re
 
 import pytest
@@ -12,7 +10,7 @@ from synthetic_stack import launches
 
 
 @pytest.mark.parametrize("name", sorted(path.name for path in GOLDEN.glob("guidelines-*.txt")))
-def test_recorded_outputs_of_every_mpi(name: str) -> None:
+def test_recorded_outputs_of_every_mpi(name):
     ranks, asked = re.search(r"-n(\d)-(\w+)\.txt", name).groups()
     [launch] = [one for one in launches("guidelines", int(ranks), "smoke") if one.name == asked]
     records = reader.complete(reader.parse(golden(name)), launch.expected, source=name)

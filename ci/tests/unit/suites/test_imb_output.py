@@ -1,7 +1,5 @@
 """IMB outputs: what complete ones say, and that every incomplete one is refused with a sentence."""
 
-from __future__ import annotations
-
 import re
 
 import pytest
@@ -60,7 +58,7 @@ def test_every_benchmark_was_recorded():
 # Damage, case by case; test_parser_mutations.py does the same at random and to each line.
 
 
-def sub(pattern: str, new: str = "") -> str:
+def sub(pattern, new=""):
     """The small output with the first place that matches replaced."""
     return re.sub(pattern, new, TEXT, count=1, flags=re.MULTILINE)
 

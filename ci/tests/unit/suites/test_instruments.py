@@ -1,7 +1,5 @@
 """The instruments of the tests: what they print is read whole or not at all, whichever it is."""
 
-from __future__ import annotations
-
 import re
 
 import pytest
@@ -20,14 +18,14 @@ RECORDED = sorted(
 
 
 @pytest.mark.parametrize("name", RECORDED)
-def test_recorded_outputs_are_as_the_instruments_write_them(name: str) -> None:
+def test_recorded_outputs_are_as_the_instruments_write_them(name):
     text = golden(name)
     assert sealed(*lines_of(text)) == text
     assert reader.parse(text.replace("\n", "\r\n")) == reader.parse(text)
 
 
 @pytest.mark.parametrize("name", RECORDED)
-def test_a_changed_digit_is_seen(name: str) -> None:
+def test_a_changed_digit_is_seen(name):
     """Nobody could see it but for the checksum."""
     text = golden(name)
     for found in list(re.finditer(r"[0-9](?=[0-9]*[,}])", text))[:200]:
@@ -36,5 +34,5 @@ def test_a_changed_digit_is_seen(name: str) -> None:
             reader.parse(changed, source="job.out")
 
 
-def test_every_instrument_has_a_recorded_output() -> None:
+def test_every_instrument_has_a_recorded_output():
     assert {name.partition("-")[0] for name in RECORDED} == set(NAMES)

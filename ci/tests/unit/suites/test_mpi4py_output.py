@@ -1,7 +1,5 @@
 """Outputs of mpi4py.bench pingpong: values and units of complete ones, refusal of the others."""
 
-from __future__ import annotations
-
 import re
 
 import pytest
@@ -25,7 +23,7 @@ def test_recorded_outputs():
     assert {record.repetitions for record in without} == {None}
 
 
-def change(pattern: str, by: str) -> str:
+def change(pattern, by):
     changed = re.sub(pattern, by, MPICH, flags=re.MULTILINE)
     assert changed != MPICH
     return changed
@@ -49,6 +47,6 @@ MEAN = r"^( +64 .*\| )\S+"
         MPICH + "done\n",
     ],
 )
-def test_what_is_damaged_is_refused(text: str) -> None:
+def test_what_is_damaged_is_refused(text):
     with pytest.raises(OutputError, match=r"^job\.out"):
         reader.parse(text, source="job.out")

@@ -2,12 +2,9 @@
 read of each, and why others are refused.
 """
 
-from __future__ import annotations
-
 import csv
 import re
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -16,7 +13,7 @@ from reframe_tests.harness.cases.results import measurement
 from reframe_tests.harness.machine import topology
 from reframe_tests.harness.machine.fabric import Fabric, Rail
 from reframe_tests.harness.machine.gpu import Gpu
-from reframe_tests.harness.suites import catalogue, nccl_tests, reader
+from reframe_tests.harness.suites import nccl_tests, reader
 from reframe_tests.harness.suites.benchmark import OutputError
 from reframe_tests.harness.suites.nccl_tests import COLLECTIVES, network_notes
 from refusals import refused_as
@@ -33,7 +30,7 @@ ALL_REDUCE = golden("nccl/nccl-allreduce-v2.18.2-gh200-2node.txt")
 LOGS = GOLDEN / "nccl_debug"
 
 
-def _fabric(transport: str, device: str) -> Fabric:
+def _fabric(transport, device):
     memory = memory_of("nccl")
     return Fabric(
         f"{transport}_device", transport, "cluster", (Rail(device),), memory=memory, gpus=(Gpu(),)
@@ -41,7 +38,7 @@ def _fabric(transport: str, device: str) -> Fabric:
 
 
 @pytest.mark.parametrize("name", READ)
-def test_as_many_rows_as_were_counted(name: str) -> None:
+def test_as_many_rows_as_were_counted(name):
     text = golden(f"nccl/{name}")
     readings = reader.read_log(text, source=name)
     assert (
@@ -59,14 +56,14 @@ def test_as_many_rows_as_were_counted(name: str) -> None:
         assert abs(busbw - factor * algbw) <= 10 * (1 + factor) * (10 if busbw >= 1e6 else 1)
 
 
-def asked_for() -> catalogue.Launch:
+def asked_for():
     """The launch that :data:`ALL_REDUCE` is the output of."""
     (launch, *_) = launches("nccl", 2, nodes=2)
     expected = launch.expected[0]._replace(sizes=tuple(1 << log for log in range(20, 28)))
     return replace(launch, expected=(expected,))
 
 
-def test_an_output_is_held_against_its_launch() -> None:
+def test_an_output_is_held_against_its_launch():
     records = reader.parse(ALL_REDUCE)
     (item,) = asked_for().expected
     assert len(reader.complete(records, [item])) == 16
@@ -79,12 +76,12 @@ def test_an_output_is_held_against_its_launch() -> None:
 
 
 @pytest.mark.parametrize("name", [path.stem for path in sorted(LOGS.glob("*.notes"))])
-def test_what_nccl_says_of_its_network(name: str) -> None:
+def test_what_nccl_says_of_its_network(name):
     notes = (LOGS / f"{name}.notes").read_text().splitlines()
     assert list(network_notes((LOGS / f"{name}.txt").read_text())) == notes
 
 
-def test_units_and_variants() -> None:
+def test_units_and_variants():
     first, second, *_, last = reader.parse(ALL_REDUCE)
     assert (first.ranks, first.message_bytes, first.repetitions) == (2, 1 << 20, 20)
     assert first.values == {"t_avg_us": 339.61, "algbw_mb_per_s": 3090.0, "busbw_mb_per_s": 3090.0}
@@ -116,18 +113,18 @@ UNALIGNED = "unalign: 0"
         ("output-damaged", UNALIGNED, f"{UNALIGNED}\n# Something Else"),
     ],
 )
-def test_damage(code: str, old: str, new: str) -> None:
+def test_damage(code, old, new):
     assert old in ALL_REDUCE
     with refused_as(code):
         reader.parse(ALL_REDUCE.replace(old, new))
 
 
-def test_each_rank_must_have_said_which_network_it_took(tmp_path: Path) -> None:
+def test_each_rank_must_have_said_which_network_it_took(tmp_path):
     (tmp_path / script.LAUNCH_LOG).write_text("all_reduce 1 0 3.00\n")
     (tmp_path / "all_reduce.1.out").write_text(ALL_REDUCE)
     partition = condition.Partition(topology.describe(1, 2), {}, launcher="srun")
 
-    def said(transport: str, *rails: Rail) -> str:
+    def said(transport, *rails):
         fabric = replace(_fabric(transport, ""), rails=rails)
         asked = condition.Asked(fabric, 2, "1", "none", library=nccl_tests.LIBRARY)
         where = condition.resolve(stack_of(), asked, partition)
@@ -155,7 +152,7 @@ def test_each_rank_must_have_said_which_network_it_took(tmp_path: Path) -> None:
         ("nccl-2.12.6azure3-version-suffix", ("ucx", "mlx5_0"), "printed no line naming"),
     ],
 )
-def test_the_network_is_proven_by_nccl_s_own_lines(log, fabric, sentence) -> None:
+def test_the_network_is_proven_by_nccl_s_own_lines(log, fabric, sentence):
     setting = transports.resolve_transport(stack_of(), _fabric(*fabric), nccl_tests.LIBRARY)
     wrong = transports.check_proofs(setting, (LOGS / f"{log}.txt").read_text())
     assert sentence in wrong[0] if sentence else wrong == []

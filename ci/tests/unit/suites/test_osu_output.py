@@ -2,15 +2,13 @@
 ones, refusal of the others.
 """
 
-from __future__ import annotations
-
 import re
 
 import pytest
 import yaml
 
 from reframe_tests.harness.suites import reader
-from reframe_tests.harness.suites.benchmark import OutputError, Record
+from reframe_tests.harness.suites.benchmark import OutputError
 from reframe_tests.harness.suites.catalogue import Expected
 from reframe_tests.harness.suites.osu import OVERLAP, ROWS
 from refusals import refused_as
@@ -32,7 +30,7 @@ TITLES = [
 ]
 
 
-def osu(name: str) -> str:
+def osu(name):
     return golden(f"osu/osu-{name}.txt")
 
 
@@ -44,23 +42,23 @@ REDUCTION = osu("7.5-mpich-n2-allreduce")
 CHECKED = osu("7.5-mpich-n2-allreduce-validated")
 
 
-def parse(text: str) -> list[Record]:
+def parse(text):
     return reader.parse(text, source="job.out")
 
 
-def refuse(*texts: str, words: str | None = None) -> None:
+def refuse(*texts, words=None):
     for text in texts:
         with pytest.raises(OutputError, match=words):
             parse(text)
 
 
-def change(text: str, pattern: str, by: str) -> str:
+def change(text, pattern, by):
     changed, count = re.subn(pattern, by, text, count=1, flags=re.MULTILINE)
     assert count == 1
     return changed
 
 
-def as_started(name: str, text: str) -> list[Record]:
+def as_started(name, text):
     """Records completed by what was started, which the name of the file says."""
     records = parse(text)
     ranks, binary = re.search(r"-n([0-9]+)-([a-z_]+)", name).groups()
@@ -181,7 +179,7 @@ DAMAGED = {
 
 
 @pytest.mark.parametrize("text", DAMAGED.values(), ids=DAMAGED)
-def test_what_is_damaged_is_refused(text: str) -> None:
+def test_what_is_damaged_is_refused(text):
     refuse(text, words="^job.out")
 
 
@@ -203,9 +201,7 @@ MEMORIES = ("memory=device", "memory=host_to_device", "memory=managed")
         (DEVICE_5_9, {MEMORIES[0]}),
     ],
 )
-def test_memory_of_the_host_never_passes_for_that_of_gpus_nor_the_other_way_round(
-    text: str, right: set[str]
-) -> None:
+def test_memory_of_the_host_never_passes_for_that_of_gpus_nor_the_other_way_round(text, right):
     records = parse(text)
     for memory in ("", *MEMORIES[:2]):
         sizes = tuple(record.message_bytes for record in records)
@@ -217,7 +213,7 @@ def test_memory_of_the_host_never_passes_for_that_of_gpus_nor_the_other_way_roun
                 reader.complete(records, asked)
 
 
-def test_a_table_that_may_be_cut_at_the_end_of_a_row_says_so() -> None:
+def test_a_table_that_may_be_cut_at_the_end_of_a_row_says_so():
     """Nothing ends a table: what tells one that was cut from one that was
     asked to end there is its command line alone.
     """

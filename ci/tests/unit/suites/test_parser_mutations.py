@@ -1,7 +1,5 @@
 """Outputs damaged at random: either the same records or an error, never anything else."""
 
-from __future__ import annotations
-
 import re
 from functools import cache
 from random import Random
@@ -11,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reframe_tests.harness.suites import reader
-from reframe_tests.harness.suites.benchmark import OutputError, Record
+from reframe_tests.harness.suites.benchmark import OutputError
 from refusals import refused_as
 from studies.output_damage import (
     MUTATIONS,
@@ -26,7 +24,7 @@ NAMES = sorted(TEXTS)
 
 
 @cache
-def records_of(name: str) -> list[Record]:
+def records_of(name):
     """Of the undamaged output."""
     return whole(name, TEXTS[name])
 
@@ -68,7 +66,7 @@ def test_damage_is_seen_or_harmless(mutation, name, other, seed):
         assert records == records_of(name)
 
 
-def test_output_of_two_suites_is_refused() -> None:
+def test_output_of_two_suites_is_refused():
     """Found by damaging 2,000 outputs: the head of perftest's output may hold
     anything, so it was read with another's in it.
     """

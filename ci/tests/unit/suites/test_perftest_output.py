@@ -1,7 +1,5 @@
 """Outputs of perftest's bandwidth tests: units of old and new releases, refusal of damaged ones."""
 
-from __future__ import annotations
-
 import re
 
 import pytest
@@ -29,7 +27,7 @@ OUTPUT = f"""\
 """
 
 
-def test_all_sizes_with_small_bandwidths_of_six_decimals() -> None:
+def test_all_sizes_with_small_bandwidths_of_six_decimals():
     records = reader.parse(ALL_SIZES)
     assert [record.message_bytes for record in records] == [2 << power for power in range(23)]
     bandwidths = [record.values["bandwidth_mb_per_s"] for record in records]
@@ -43,7 +41,7 @@ def test_all_sizes_with_small_bandwidths_of_six_decimals() -> None:
     assert reader.parse(with_cpu) == reader.parse(OUTPUT)
 
 
-def test_what_it_says_of_the_clock_on_standard_error_stands_anywhere() -> None:
+def test_what_it_says_of_the_clock_on_standard_error_stands_anywhere():
     whole = reader.parse(ALL_SIZES)
     lines = ALL_SIZES.splitlines(keepends=True)
     said = "Conflicting CPU frequency values detected: 1200.000000 != 3591.635000. "
@@ -54,7 +52,7 @@ def test_what_it_says_of_the_clock_on_standard_error_stands_anywhere() -> None:
         reader.parse("".join([*lines[:-8], "CPU Frequency is not max.\n", *lines[-8:]]))
 
 
-def test_both_ends_in_one_file_are_named_as_such() -> None:
+def test_both_ends_in_one_file_are_named_as_such():
     """Printed at the same time, or one after the other: what is
     local to one is remote to the other.
     """
@@ -66,7 +64,7 @@ def test_both_ends_in_one_file_are_named_as_such() -> None:
             reader.parse(both)
 
 
-def test_no_row_is_missing_and_no_number_another() -> None:
+def test_no_row_is_missing_and_no_number_another():
     """Sizes double up to 8 MiB, and a bandwidth is the rate of its
     messages: each digit that changed its value is seen.
     """
@@ -100,7 +98,7 @@ def test_no_row_is_missing_and_no_number_another() -> None:
         OUTPUT * 2,
     ],
 )
-def test_damage_is_refused(text: str) -> None:
+def test_damage_is_refused(text):
     assert text != OUTPUT
     with pytest.raises(OutputError, match=r"^job\.out"):
         reader.parse(text, source="job.out")

@@ -2,8 +2,6 @@
 set aside and counted, trouble is an error.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from folders import DATA
@@ -27,7 +25,7 @@ OUTPUTS = {
 
 
 @pytest.mark.parametrize("name", TALKATIVE)
-def test_recorded_outputs_of_talkative_libraries_are_read(name: str) -> None:
+def test_recorded_outputs_of_talkative_libraries_are_read(name):
     text = (RECORDED / name).read_text()
     read = reader.read(text, source=name)
     assert dict(read.set_aside) == TALKATIVE[name]
@@ -35,7 +33,7 @@ def test_recorded_outputs_of_talkative_libraries_are_read(name: str) -> None:
     assert read.records == reader.parse("".join(lines[sum(TALKATIVE[name].values()) :])) != []
 
 
-def test_a_line_that_another_rank_broke_into_is_set_aside() -> None:
+def test_a_line_that_another_rank_broke_into_is_set_aside():
     whole = "Rank: 1, Local_rank: 1 [ 0, 0 ]\n====== POSIX Topo Dist ======\n"
     torn = "Rank: 1, Local_rank: 1 [ 0====== POSIX Topo Dist ======\n, 0 ]\n"
     for lines in (whole, torn):
@@ -46,7 +44,7 @@ def test_a_line_that_another_rank_broke_into_is_set_aside() -> None:
         reader.read("Rank: 1, Local_rank: 1 [ 0" + OUTPUTS["osu"])
 
 
-def test_a_line_of_the_library_inside_the_output_stays_an_error() -> None:
+def test_a_line_of_the_library_inside_the_output_stays_an_error():
     name = "mpich-5.0.2-lo-but-local.out.txt"
     with refused_as(
         "output-damaged", match=r"line 121: 'Rank: 1, Local_rank: 1 .* is not a line of IMB"

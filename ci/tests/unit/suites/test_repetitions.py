@@ -1,7 +1,5 @@
 """Repetitions follow what a link can carry: whole curves everywhere, in seconds on any fabric."""
 
-from __future__ import annotations
-
 import pytest
 
 from reframe_tests.harness.suites import catalogue
@@ -19,5 +17,5 @@ from reframe_tests.harness.suites import catalogue
         ("Barrier", 4, 2, 0),
     ],
 )
-def test_bytes_on_a_link_are_those_of_the_benchmark(name, ranks, nodes, carried) -> None:
+def test_bytes_on_a_link_are_those_of_the_benchmark(name, ranks, nodes, carried):
     assert catalogue.find("IMB-MPI1", name).link_bytes(ranks, nodes) == carried

@@ -2,8 +2,6 @@
 message, and where nodes are filled in blocks.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from reframe_tests.harness.suites import catalogue

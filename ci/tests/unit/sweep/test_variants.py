@@ -1,11 +1,9 @@
 """Algorithms as launches of their own: labels, variables, and what each prints."""
 
-from __future__ import annotations
-
 from reframe_tests.harness.cases.sweep import variants
 from reframe_tests.harness.cases.sweep.variants import Wish
 from reframe_tests.harness.mpis import registry
-from reframe_tests.harness.mpis.tuning.model import DEFAULT, Tuning
+from reframe_tests.harness.mpis.tuning.model import DEFAULT
 from reframe_tests.harness.suites import catalogue
 from reframe_tests.harness.suites.instruments import read_counts
 from refusals import refused_as
@@ -20,19 +18,19 @@ HEAD = {
 }
 
 
-def tuning_of(name: str) -> Tuning:
+def tuning_of(name):
     found = registry.find(name).tuning
     assert found is not None
     return found
 
 
-def test_the_librarys_own_choice_is_always_measured_first() -> None:
+def test_the_librarys_own_choice_is_always_measured_first():
     assert variants.list_wishes(tuning_of("mpich"), "Alltoall", "brucks")[0] == Wish(DEFAULT)
     found = variants.list_wishes(tuning_of("openmpi"), "Alltoallv", "")
     assert [wish.word for wish in found] == [DEFAULT, "1", "2"]
 
 
-def test_an_algorithm_differs_from_the_job_in_its_variables_only() -> None:
+def test_an_algorithm_differs_from_the_job_in_its_variables_only():
     """What a library compiles of its settings is seen where real ones do."""
     args = ("--sizes", "8,32,128", "--repetitions", "300", "--budget-s", "3", "Allreduce")
     expected = (catalogue.Expected("Allreduce", 4, (8, 32, 128)),)
@@ -51,7 +49,7 @@ def test_an_algorithm_differs_from_the_job_in_its_variables_only() -> None:
     assert "--count" in counted.program
 
 
-def test_messages_are_read() -> None:
+def test_messages_are_read():
     row = {"bytes": 8, "messages": 12, "sent_bytes": 96, "pattern": "1a2b3c4d"}
     text = sealed({**HEAD, "instrument": "message_counts", "algorithm": "4"}, [row])
     assert read_counts(text, "x") == {8: (12, 96, "1a2b3c4d")}

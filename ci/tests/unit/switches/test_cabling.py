@@ -6,10 +6,7 @@ interfaces a host, composed as ``opareport`` prints them; a ``topology.yaml`` fr
 of a Slurm operator.
 """
 
-from __future__ import annotations
-
 import random
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise, product
@@ -24,7 +21,7 @@ from reframe_tests.harness.cases.pair_map.map_judgement import ports_of
 from reframe_tests.harness.instruments import schedule
 from reframe_tests.harness.machine import fabric as machine
 from reframe_tests.harness.machine.cabling import FabricPort, spans
-from reframe_tests.harness.machine.switches import Description, SwitchTree, read
+from reframe_tests.harness.machine.switches import Description, read
 from reframe_tests.harness.samples import DeviceTraffic, Evidence
 from reframe_tests.harness.vocabulary import SCOPE_CLUSTER
 
@@ -32,7 +29,7 @@ RECORDED = DATA / "switches"
 TWO_RAILS = "ibnetdiscover-two-rails.txt"
 
 
-def ranges(leaf_of: Mapping[str, str]) -> dict[str, str]:
+def ranges(leaf_of):
     """Hosts of each leaf."""
     return {
         leaf: spans(host for host, own in leaf_of.items() if own == leaf)
@@ -66,9 +63,7 @@ def ranges(leaf_of: Mapping[str, str]) -> dict[str, str]:
         ("topology.yaml", ["mlx5_0"], {"s1": "node1-2", "s2": "node3-4"}, True),
     ],
 )
-def test_each_host_hangs_on_the_leaf_of_the_fabrics_own_adapter(
-    file: str, devices: list[str], leaves: dict[str, str], noted: bool
-) -> None:
+def test_each_host_hangs_on_the_leaf_of_the_fabrics_own_adapter(file, devices, leaves, noted):
     tree = read(RECORDED / file).tree([FabricPort(device) for device in devices])
     assert ranges(tree.leaf_of) == leaves
     hosts = list(tree.leaf_of)
@@ -76,16 +71,14 @@ def test_each_host_hangs_on_the_leaf_of_the_fabrics_own_adapter(
     assert bool(tree.notes) is noted
 
 
-def tree_of(
-    fabric: cables.Fabric, device: str, guids: Mapping[str, str] | None = None, seed: int = 0
-) -> SwitchTree:
+def tree_of(fabric, device, guids=None, seed=0):
     found = Description(fabric.text(seed), "net.txt").tree(
         [FabricPort(device, guids=guids or {})], fabric.hosts
     )
     return found.only(fabric.hosts)
 
 
-def drawn(kind: str, count: int, rails: int, seed: int) -> cables.Fabric:
+def drawn(kind, count, rails, seed):
     """A fabric of a kind."""
     chance = random.Random(f"{kind} {seed}")
     if kind == "ring":
@@ -136,8 +129,8 @@ KINDS = (
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_healthy_switch_and_no_healthy_node_is_flagged_for_a_switch_of_one_rail(
-    kind: str,
-) -> None:
+    kind,
+):
     """And a bad node is named, and no switch for it."""
     count = 96
     fabric = drawn(kind, count, 4, count)
@@ -164,7 +157,7 @@ def test_no_healthy_switch_and_no_healthy_node_is_flagged_for_a_switch_of_one_ra
     assert {finding.kind for finding in answer.findings} == {"node"}
 
 
-def test_a_slow_spine_flags_nothing_and_is_no_healthy_map() -> None:
+def test_a_slow_spine_flags_nothing_and_is_no_healthy_map():
     fabric = cables.fat_trees(96, 1, leaf=16, spines=4)
     tree = tree_of(fabric, "mlx5_0")
     for times in (2.0, 4.0):
@@ -195,8 +188,8 @@ def test_a_slow_spine_flags_nothing_and_is_no_healthy_map() -> None:
     ],
 )
 def test_a_slow_cable_flags_no_node_below_it_and_a_slow_node_is_named(
-    monkeypatch: pytest.MonkeyPatch, count: int, leaf: int, spines: int, rounds: int, day: int
-) -> None:
+    monkeypatch, count, leaf, spines, rounds, day
+):
     """In samples drawn by chance, and on days that each take the next rounds of all pairs."""
     if day >= 0:
         make = partial(schedule.make, first=schedule.turn(count, rounds, day))
@@ -211,14 +204,14 @@ def test_a_slow_cable_flags_no_node_below_it_and_a_slow_node_is_named(
     assert judge_map(fabric.measured("mlx5_0", tree, [node], rounds=rounds)).flagged == (node,)
 
 
-def of_switches(names: Sequence[str], links: list[tuple[str, str]]) -> cables.Fabric:
+def of_switches(names, links):
     """48 hosts on switches that are joined in any way."""
     hosts = tuple(f"n{number:04d}" for number in range(1, 49))
     leaves = {host: names[at * len(names) // 48] for at, host in enumerate(hosts)}
     return cables.Fabric(hosts, {"mlx5_0": leaves}, links)
 
 
-def without_a_tree(kind: str) -> cables.Fabric:
+def without_a_tree(kind):
     """A fabric of a kind."""
     if kind == "ring":
         fabric = cables.ring(48, 1)
@@ -240,7 +233,7 @@ def without_a_tree(kind: str) -> cables.Fabric:
 
 
 @pytest.mark.parametrize("kind", ["ring", "chain", "mesh", "dragonfly"])
-def test_switches_that_are_no_tree_are_flagged_for_themselves_alone(kind: str) -> None:
+def test_switches_that_are_no_tree_are_flagged_for_themselves_alone(kind):
     fabric = without_a_tree(kind)
     tree = tree_of(fabric, "mlx5_0")
     leaves = sorted(set(fabric.leaf_of["mlx5_0"].values()))
@@ -252,7 +245,7 @@ def test_switches_that_are_no_tree_are_flagged_for_themselves_alone(kind: str) -
         assert answer.findings or answer.inconclusive
 
 
-def test_a_file_without_the_fabrics_own_rail_names_no_switch() -> None:
+def test_a_file_without_the_fabrics_own_rail_names_no_switch():
     of_fabric = cables.fat_trees(96, 2, leaf=8).guids("mlx5_1")
     some = {host: guid for host, guid in of_fabric.items() if host < "n0050"}
     other = cables.fat_trees(96, 1, leaf=8)
@@ -279,9 +272,7 @@ def test_a_file_without_the_fabrics_own_rail_names_no_switch() -> None:
         ("{} mlx5_0", "{} mlx5_0", None),
     ],
 )
-def test_what_an_adapter_is_called_puts_no_host_on_a_switch_of_another(
-    odd: str, other: str, usual: str | None, shared: bool
-) -> None:
+def test_what_an_adapter_is_called_puts_no_host_on_a_switch_of_another(odd, other, usual, shared):
     fabric = cables.fat_trees(80, 2, leaf=8, spines=2, shared=shared)
     order = random.Random(1).sample(fabric.hosts, 80)
     fabric.leaf_of["mlx5_1"] = dict(zip(order, fabric.leaf_of["mlx5_1"].values(), strict=True))
@@ -297,7 +288,7 @@ def test_what_an_adapter_is_called_puts_no_host_on_a_switch_of_another(
         assert tree.leaf_of or tree.notes
 
 
-def test_guids_tell_adapters_that_nobody_described() -> None:
+def test_guids_tell_adapters_that_nobody_described():
     fabric = cables.fat_trees(200, 8, shared=True)
     fabric.unset = {(host, device) for host in fabric.hosts for device in fabric.leaf_of}
     assert not tree_of(fabric, "mlx5_5").leaf_of and tree_of(fabric, "mlx5_5").notes
@@ -310,7 +301,7 @@ def test_guids_tell_adapters_that_nobody_described() -> None:
     assert known.leaf_of == fabric.leaf_of["mlx5_5"]
 
 
-def evidence(links: Mapping[str, str], carried: Mapping[str, int]) -> Evidence:
+def evidence(links, carried):
     found = (
         {"node": "n1.example.org", "link": link, "port_guid": guid} for link, guid in links.items()
     )
@@ -333,9 +324,7 @@ OF_A = evidence({"a/1": "0a"}, {"a/1": 99, "b/1": 1})
         ("tcp", False, evidence({"a": "0a"}, {"a": 99}), [FabricPort(None, 1, {"n1": "0a"})]),
     ],
 )
-def test_the_rails_that_the_messages_took_are_sought(
-    transport: str, striped: bool, seen: Evidence | None, ports: list[FabricPort]
-) -> None:
+def test_the_rails_that_the_messages_took_are_sought(transport, striped, seen, ports):
     rails = (machine.Rail("a", 100.0), machine.Rail("b", 100.0))
     fabric = machine.Fabric("net", transport, SCOPE_CLUSTER, rails, striped=striped)
     assert ports_of(fabric, seen) == ports

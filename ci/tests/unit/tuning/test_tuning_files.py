@@ -2,10 +2,7 @@
 communicators of that size only, and bad input is refused.
 """
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
 
 import pytest
 
@@ -15,7 +12,6 @@ from reframe_tests.harness.mpis.tuning.model import (
     DEFAULT,
     FOLDER,
     AlgorithmRule,
-    Tuning,
     Wanted,
     write,
 )
@@ -33,14 +29,14 @@ TREE = {
 }
 
 
-def tuning_of(name: str) -> Tuning:
+def tuning_of(name):
     found = registry.find(name).tuning
     assert found is not None
     return found
 
 
 @pytest.fixture
-def library(tmp_path: Path) -> Path:
+def library(tmp_path):
     """A library with a tree compiled into it, between those of other layers."""
     other = b'\x00{"collective=bcast":{"composition=MPIDI_Bcast_intra_composition_alpha":{}}}\x00'
     path = tmp_path / "libmpi.so"
@@ -49,7 +45,7 @@ def library(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("name", ["intelmpi", "openmpi", "mpich", "mvapich2"])
-def test_every_control_can_be_forced_and_written(name: str, library: Path) -> None:
+def test_every_control_can_be_forced_and_written(name, library):
     tuning = tuning_of(name)
     for control in tuning.controls:
         call = control.collective
@@ -69,7 +65,7 @@ HAN_RULES = (
 )
 
 
-def test_open_mpi_keeps_its_component_of_two_levels_for_what_has_no_rule() -> None:
+def test_open_mpi_keeps_its_component_of_two_levels_for_what_has_no_rule():
     """Its own file says which calls go to coll/tuned, whose
     rules stay; nothing is put before it.
     """
@@ -89,7 +85,7 @@ def test_open_mpi_keeps_its_component_of_two_levels_for_what_has_no_rule() -> No
     assert tuning.force("Allreduce", "han-simple") == forced
 
 
-def test_mpich_choices_stand_behind_the_tests_they_need(library: Path) -> None:
+def test_mpich_choices_stand_behind_the_tests_they_need(library):
     """Else a file's algorithm would be taken for operations of users
     and for fewer elements than ranks.
     """

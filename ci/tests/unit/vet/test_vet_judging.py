@@ -1,7 +1,5 @@
 """Which nodes pass, which fail and which are undecided, by what a session says of them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest
@@ -13,15 +11,13 @@ from mpibench_vet import judging, leaves, reasons, vet_page
 from mpibench_vet.judging import PartitionLevel
 from mpibench_vet.reasons import FACTS, MEMORY, PAIRS, NodeReason, Why
 from mpibench_vet.vetting import VetAnswer
-from reframe_tests.harness.instruments.pairs.pair_values import BANDWIDTH, LATENCY, PairMap
+from reframe_tests.harness.instruments.pairs.pair_values import BANDWIDTH, LATENCY
 from reframe_tests.harness.samples import read_evidence
 
 LINE_RATE = PartitionLevel(12.5, 0.8, "line rate")
 
 
-def judged(
-    measured: PairMap, level: PartitionLevel | None = LINE_RATE, unproven: str = ""
-) -> dict[str, Why]:
+def judged(measured, level=LINE_RATE, unproven=""):
     """The reason of each node that has one; the nodes of the map were asked for."""
     rows = judging.of_map(
         answers.judge_map(measured), measured, measured.nodes, PAIRS, level, unproven
@@ -30,20 +26,20 @@ def judged(
     return {row.node: row.why for row in rows}
 
 
-def preflight(seen: list[str], *odd_nodes: dict[str, object]) -> Case:
+def preflight(seen, *odd_nodes):
     kernel = [{"node": node} for node in seen]
     proof = {"verdict": "proven", "ranks": [], "devices": [], "kernel": kernel}
     entry = {"odd_nodes": odd_nodes}
     return Case("s:0:0", 0, entry, {"group": "preflight"}, (), read_evidence(proof, "here"), ())
 
 
-def odd(fact: str, **values: list[str]) -> dict[str, object]:
+def odd(fact, **values):
     seen = [{"value": value, "nodes": nodes} for value, nodes in values.items()]
     said = dict.fromkeys(("instance", "wanted", "why", "fix"), "x")
     return {"fact": fact, "values": seen, "note": False, **said}
 
 
-def test_a_node_without_a_reason_passes_and_one_that_fails_is_told_by_what_fails() -> None:
+def test_a_node_without_a_reason_passes_and_one_that_fails_is_told_by_what_fails():
     rows = [
         NodeReason("b", FACTS, Why.SILENT, {}),
         NodeReason("b", PAIRS, Why.MAP_FLAGS, {"said": "slow"}),
@@ -56,20 +52,20 @@ def test_a_node_without_a_reason_passes_and_one_that_fails_is_told_by_what_fails
     assert list(map(reasons.status, parts)) == [0, 1, 3, 3]
 
 
-def test_who_stopped_answering_fails_not() -> None:
+def test_who_stopped_answering_fails_not():
     """Slurm lost another node, say, and ended the job."""
     found = judged(synthetic.pair_map(silent={"c3": "left no record"}))
     assert found == {"c3": Why.STOPPED} and Why.STOPPED.remedy
 
 
-def test_a_slow_uplink_drains_nobody() -> None:
+def test_a_slow_uplink_drains_nobody():
     slow = synthetic.across([synthetic.names(8)[:4], synthetic.names(8)[4:]], 4)
     found = judged(synthetic.pair_map(slow=slow, oversubscription=1))
     assert found
     assert set(found.values()) == {Why.PATH_FLAGGED}
 
 
-def test_what_is_slow_on_all_nodes_alike_is_held_against_the_level() -> None:
+def test_what_is_slow_on_all_nodes_alike_is_held_against_the_level():
     everywhere = synthetic.pair_map(slow=lambda quantity, *_: 4.0 if quantity == BANDWIDTH else 1.0)
     level = judging.learned_level([synthetic.pair_map(), everywhere, synthetic.pair_map(seed=2)])
     assert level is not None
@@ -79,13 +75,13 @@ def test_what_is_slow_on_all_nodes_alike_is_held_against_the_level() -> None:
     assert judging.learned_level([]) is None
 
 
-def test_two_nodes_are_decided_by_a_level_alone() -> None:
+def test_two_nodes_are_decided_by_a_level_alone():
     two = synthetic.pair_map(2, leaf=None)
     assert judged(two) == {}
     assert set(judged(two, None).values()) == {Why.UNCLEAR_MAP}
 
 
-def test_what_a_map_lacks_leaves_its_node_undecided() -> None:
+def test_what_a_map_lacks_leaves_its_node_undecided():
     """Its proof, a node, and what a node received: one that only sent was not measured."""
     measured = synthetic.pair_map()
     assert judged(measured) == {}
@@ -110,16 +106,14 @@ def test_what_a_map_lacks_leaves_its_node_undecided() -> None:
         ({"c": [9, 9]}, {"c": Why.NOT_MEASURED}),
     ],
 )
-def test_memory_is_slow_where_all_runs_are_below_those_of_the_others(
-    rates: dict[str, list[float]], found: dict[str, Why]
-) -> None:
+def test_memory_is_slow_where_all_runs_are_below_those_of_the_others(rates, found):
     whole = {"a": [9, 8, 9], "b": [9, 9, 8], **rates}
     rows = judging.of_memory(whole, {}, list(whole))
     assert {row.node: row.why for row in rows} == found
     assert all(row.text for row in rows)
 
 
-def test_a_run_of_memory_that_went_wrong_is_no_pass() -> None:
+def test_a_run_of_memory_that_went_wrong_is_no_pass():
     [few] = judging.of_memory({"a": [9, 8, 9], "b": [5, 5, 5]}, {}, ["a", "b"])
     assert (few.node, few.why) == ("b", Why.FEW_FOR_MEMORY)
     rates = {"a": [9.0, 8.0], "b": [9.0], "c": [9.0, 8.0]}
@@ -132,10 +126,10 @@ def test_a_run_of_memory_that_went_wrong_is_no_pass() -> None:
     assert not judging.of_memory(whole, dict.fromkeys(rates, "no output"), list(rates))
 
 
-def test_facts_name_the_odd_node_where_there_is_a_majority() -> None:
+def test_facts_name_the_odd_node_where_there_is_a_majority():
     nodes = ["a", "b", "c"]
 
-    def found(row: dict[str, object], seen: list[str]) -> dict[str, Why]:
+    def found(row, seen):
         rows = judging.of_facts(preflight(seen, row), seen)
         return {one.node: one.why for one in rows}
 
@@ -150,11 +144,11 @@ def test_facts_name_the_odd_node_where_there_is_a_majority() -> None:
 
 
 @pytest.mark.parametrize("moved", ["", "c4"])
-def test_a_node_listed_under_the_wrong_leaf_is_named(moved: str) -> None:
+def test_a_node_listed_under_the_wrong_leaf_is_named(moved):
     """The map is that of a node below leaf2, and the description has it below leaf1."""
     near = {name: number // 6 for number, name in enumerate(synthetic.names(12))} | {moved: 1}
 
-    def slow(quantity: str, source: str, target: str, round_: int) -> float:
+    def slow(quantity, source, target, round_):
         return 1.2 if quantity == LATENCY and near[source] != near[target] else 1.0
 
     measured = synthetic.pair_map(12, slow, leaf=6, noise=0.005)
@@ -166,7 +160,7 @@ def test_a_node_listed_under_the_wrong_leaf_is_named(moved: str) -> None:
     assert leaves.misplaced(small, answers.judge_map(small).places) == {}
 
 
-def test_the_lines_and_the_page_name_each_node_once_with_its_reason() -> None:
+def test_the_lines_and_the_page_name_each_node_once_with_its_reason():
     measured = synthetic.pair_map(slow=synthetic.sends_slowly("c3", 4))
     found = answers.judge_map(measured)
     rows = judging.of_map(found, measured, measured.nodes, PAIRS, LINE_RATE)

@@ -1,9 +1,6 @@
 """One node's own facts against what was learned: a folder stands for the node's root."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
 
 import pytest
 
@@ -29,16 +26,16 @@ PORT = "sys/class/infiniband/mlx5_0/ports/1"
 
 
 @pytest.fixture
-def node(tmp_path: Path) -> Path:
+def node(tmp_path):
     return make_node(tmp_path / "root", FILES)
 
 
-def look(node: Path) -> tuple[int, list[str]]:
+def look(node):
     return local.look(node.parent / "learned", node.parent / "state", node)
 
 
 @pytest.fixture
-def learned(node: Path) -> Path:
+def learned(node):
     assert local.run(node.parent / "learned", None, learn=True, root=node) == local.RIGHT
     assert look(node) == (local.RIGHT, [])
     return node.parent / "learned"
@@ -57,18 +54,14 @@ def learned(node: Path) -> Path:
         (f"{PORT}/counters/link_downed", "2", "the link of mlx5_0:1 was down 2 times"),
     ],
 )
-def test_what_is_less_than_learned_is_named(
-    node: Path, learned: Path, file: str, text: str, said: str
-) -> None:
+def test_what_is_less_than_learned_is_named(node, learned, file, text, said):
     (node / file).write_text(text)
     status, lines = look(node)
     assert status == local.WRONG
     assert any(said in line for line in lines), lines
 
 
-def test_more_than_was_learned_and_counters_of_before_a_boot_are_no_fault(
-    node: Path, learned: Path
-) -> None:
+def test_more_than_was_learned_and_counters_of_before_a_boot_are_no_fault(node, learned):
     (node / "proc/meminfo").write_text("MemTotal: 33554432 kB\n")
     (node / f"{PORT}/rate").write_text("200 Gb/sec (4X HDR)\n")
     (node / f"{PORT}/counters/symbol_error").write_text("17\n")
@@ -82,7 +75,7 @@ def test_more_than_was_learned_and_counters_of_before_a_boot_are_no_fault(
 
 
 @pytest.mark.parametrize("text", [None, "", "[]", '{"facts": 3}', "{"])
-def test_without_what_was_learned_nothing_is_decided(node: Path, text: str | None) -> None:
+def test_without_what_was_learned_nothing_is_decided(node, text):
     if text is not None:
         (node.parent / "learned").write_text(text)
     status, lines = look(node)

@@ -1,29 +1,24 @@
 """Where nodes are vetted, and with which command line."""
 
-from __future__ import annotations
-
 import re
 
-import pytest
-
 from mpibench_vet import measuring, reasons
-from mpibench_vet.measuring import VetPlace
 from mpibench_vet.reasons import FACTS, MEMORY, PAIRS
 from mpibench_vet.slurm import SlurmNode
 from reframe_tests.harness.sites import systems
 from refusals import refused_as
 
 
-def nodes_in(*partitions: str) -> SlurmNode:
+def nodes_in(*partitions):
     return SlurmNode("c1", frozenset(["IDLE"]), "", partitions)
 
 
-def place(*nodes: SlurmNode, **asked: str) -> VetPlace:
+def place(*nodes, **asked):
     words = {"partition": None, "fabric": None, **asked}
     return measuring.find_place(nodes, "minicluster", **words)
 
 
-def test_the_first_partition_that_has_all_nodes_is_taken() -> None:
+def test_the_first_partition_that_has_all_nodes_is_taken():
     found = place(nodes_in("eth1g", "eth10g"), nodes_in("eth10g"))
     assert (found.partition, found.fabric.name, found.queue) == ("eth10g", "eth10g", "eth10g")
     with refused_as("not-comparable", "eth1g.*eth10g"):
@@ -33,14 +28,14 @@ def test_the_first_partition_that_has_all_nodes_is_taken() -> None:
             place(nodes_in("eth1g"), **{asked: "nowhere"})
 
 
-def test_without_slurm_there_is_no_place(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_slurm_there_is_no_place(monkeypatch):
     local = {"name": "box", "partitions": [{"name": "all", "scheduler": "local", "extras": {}}]}
     monkeypatch.setattr(systems, "select", lambda name: local)
     with refused_as("scheduler-unusable", "box"):
         place(nodes_in("eth1g"))
 
 
-def test_the_command_asks_for_just_these_nodes_and_for_what_is_looked_at() -> None:
+def test_the_command_asks_for_just_these_nodes_and_for_what_is_looked_at():
     where = place(nodes_in("eth1g"))
     said = measuring.words(where, ["c1", "c2"], [FACTS, PAIRS], "mpich-wheels", ["account=ops"])
     assert said[said.index("-J") + 1] == "nodelist=c1,c2"

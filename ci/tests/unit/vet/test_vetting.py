@@ -1,24 +1,20 @@
 """From nodes to the answer: nothing is green that was not measured."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import polars as pl
 import pytest
 
 import synthetic_fabric as synthetic
 from mpibench import exit_status
-from mpibench.store.sessions import Case, Session
+from mpibench.store.sessions import Case
 from mpibench.store.store import Store
 from mpibench_vet import commands, measuring, reasons, slurm, vetting
 from mpibench_vet.reasons import FACTS, FAIL, MEMORY, PAIRS, PASS, UNDECIDED, WIRE
 from mpibench_vet.slurm import OwnJob, SlurmNode
-from mpibench_vet.vetting import VetAnswer, VetRequest
+from mpibench_vet.vetting import VetRequest
 from reframe_tests.harness.instruments.pairs.pair_values import BANDWIDTH
 from reframe_tests.harness.machine.fabric import Fabric, Rail
 from reframe_tests.harness.samples import read_evidence
@@ -29,7 +25,7 @@ NODES = synthetic.names(4)
 
 
 @pytest.mark.parametrize(("slower", "what"), [(1.0, "earlier maps"), (4.0, "line rate")])
-def test_a_fabric_that_was_slow_at_first_is_no_level(slower: float, what: str) -> None:
+def test_a_fabric_that_was_slow_at_first_is_no_level(slower, what):
     """All nodes at a quarter of the rate, twice: the second time is as little a pass."""
     rate = synthetic.PAIR_MB_PER_S * 0.008 / 0.95
     fabric = Fabric("f", "tcp", "cluster", (Rail("eth1", rate),), None, 0.9)
@@ -48,14 +44,14 @@ def test_a_fabric_that_was_slow_at_first_is_no_level(slower: float, what: str) -
 class Machine:
     """Slurm with four nodes, and a ReFrame that answers with sessions one after the other."""
 
-    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, folder, monkeypatch):
         self.folder = folder
-        self.asked: list[list[str]] = []
+        self.asked = []
         self.dying = ""
-        self.own: list[str] = []
-        self.job: OwnJob | None = None
+        self.own = []
+        self.job = None
         self.job_ends = False
-        self.sessions: list[Session] = []
+        self.sessions = []
         self.known = {name: SlurmNode(name, frozenset(["IDLE"]), "", ("eth40g",)) for name in NODES}
         monkeypatch.setattr(slurm, "read_nodes", lambda: dict(self.known))
         monkeypatch.setattr(measuring, "measure", self._measure)
@@ -64,7 +60,7 @@ class Machine:
         monkeypatch.setattr(OwnJob, "others", lambda job: {})
         monkeypatch.setattr(OwnJob, "is_over", lambda job: self.job_ends)
 
-    def _measure(self, words: list[str], *given: Any) -> Session:
+    def _measure(self, words, *given):
         self.asked.append(words)
         self.own.append(",".join(given[-1]))
         if self.dying:
@@ -73,7 +69,7 @@ class Machine:
             raise BadInput("nothing-measured", "nothing was measured.")
         return self.sessions.pop(0)
 
-    def vet(self, *names: str, checks: tuple[str, ...] = (FACTS,), **more: Any) -> VetAnswer:
+    def vet(self, *names, checks=(FACTS,), **more):
         asked = VetRequest(
             names=names,
             database=self.folder / "results.db",
@@ -90,25 +86,25 @@ class Machine:
 
 
 @pytest.fixture
-def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
+def machine(tmp_path, monkeypatch):
     return Machine(tmp_path, monkeypatch)
 
 
-def session_with(*cases: Case) -> Session:
+def session_with(*cases):
     return replace(synthetic.session_of(), cases=cases)
 
 
-def words_of(answer: VetAnswer) -> list[str]:
+def words_of(answer):
     return [one.verdict for one in answer.nodes]
 
 
-def of_pairs(session: Session) -> tuple[Case, ...]:
+def of_pairs(session):
     return tuple(
         replace(case, condition={**case.condition, "group": "pair_map"}) for case in session.cases
     )
 
 
-def facts_of(*nodes: str, odd: str = "") -> Case:
+def facts_of(*nodes, odd=""):
     rows = [{"node": node, "mtu_bytes of eth1g": 1500, "kernel": "6"} for node in nodes]
     row = {**dict.fromkeys(("instance", "wanted", "why", "fix"), "x"), "fact": "kernel"}
     row["values"] = [{"value": "5", "nodes": [odd]}]
@@ -118,23 +114,19 @@ def facts_of(*nodes: str, odd: str = "") -> Case:
 
 
 @pytest.mark.parametrize("checks", [(WIRE,), (PAIRS,), (WIRE, PAIRS)])
-def test_of_one_node_alone_no_pair_is_measured_and_it_does_not_pass(
-    machine: Machine, checks: tuple[str, ...]
-) -> None:
+def test_of_one_node_alone_no_pair_is_measured_and_it_does_not_pass(machine, checks):
     answer = machine.vet("c1", checks=checks)
     assert (words_of(answer), answer.status, machine.asked) == ([UNDECIDED], 3, [])
 
 
 @pytest.mark.parametrize("check", reasons.CHECKS)
-def test_a_session_without_the_case_that_was_asked_for_passes_nobody(
-    machine: Machine, check: str
-) -> None:
+def test_a_session_without_the_case_that_was_asked_for_passes_nobody(machine, check):
     machine.sessions = [session_with()]
     answer = machine.vet("c[1-4]", checks=(check,))
     assert (words_of(answer), answer.status) == ([UNDECIDED] * 4, 3)
 
 
-def test_what_good_nodes_show_is_learned_and_what_was_left_out_is_said(machine: Machine) -> None:
+def test_what_good_nodes_show_is_learned_and_what_was_left_out_is_said(machine):
     machine.sessions = [session_with(facts_of(*NODES, odd="c4"))]
     answer = machine.vet("c[1-4]")
     assert (words_of(answer), answer.status) == ([PASS, PASS, PASS, FAIL], 1)
@@ -143,7 +135,7 @@ def test_what_good_nodes_show_is_learned_and_what_was_left_out_is_said(machine: 
     assert '"eth1g": 1500' in learned.read_text() and "c4" not in learned.read_text()
 
 
-def test_nodes_beside_a_bad_one_are_measured_again_without_it(machine: Machine) -> None:
+def test_nodes_beside_a_bad_one_are_measured_again_without_it(machine):
     measured = synthetic.pair_map(4, orders=9)
     unproven = of_pairs(synthetic.session_of(measured, status="missing", result="fail"))
     first = session_with(*unproven, facts_of(*NODES, odd="c4"))
@@ -157,7 +149,7 @@ def test_nodes_beside_a_bad_one_are_measured_again_without_it(machine: Machine) 
     assert words_of(machine.vet("c[1-4]", checks=(FACTS, PAIRS))) == [UNDECIDED] * 3 + [FAIL]
 
 
-def test_a_node_that_slurm_loses_meanwhile_takes_no_other_along(machine: Machine) -> None:
+def test_a_node_that_slurm_loses_meanwhile_takes_no_other_along(machine):
     machine.sessions = [session_with(), session_with(facts_of("c1", "c2", "c4"))]
     there = slurm.settled(["c[1-4]"])
     machine.dying = "c3"
@@ -170,7 +162,7 @@ def test_a_node_that_slurm_loses_meanwhile_takes_no_other_along(machine: Machine
     ]
 
 
-def test_memory_is_read_from_what_the_case_left(machine: Machine) -> None:
+def test_memory_is_read_from_what_the_case_left(machine):
     rates = {node: [9.0, 8.0, 9.0] for node in NODES[:3]} | {"c4": [3.0, 3.0, 2.0]}
     problems = {"c1": "cut off", "c2": "cut off"}
     entry = {"system": "minicluster", "memory_of_nodes": rates, "memory_problems": problems}
@@ -182,9 +174,7 @@ def test_memory_is_read_from_what_the_case_left(machine: Machine) -> None:
     assert "memory of c1, c2: cut off" in answer.notes
 
 
-def test_inside_a_job_its_nodes_are_measured_in_it(
-    machine: Machine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_inside_a_job_its_nodes_are_measured_in_it(machine, monkeypatch):
     machine.sessions = [session_with(facts_of("c1", "c2")), session_with(facts_of("c1"))]
     machine.job = OwnJob("7", ("c1", "c2"), {}, "7.")
     assert (words_of(machine.vet()), machine.own) == ([PASS, PASS], ["c1,c2"])
@@ -200,9 +190,7 @@ def test_inside_a_job_its_nodes_are_measured_in_it(
     assert answer.nodes[1].reasons[0].why is reasons.Why.JOB_ENDED
 
 
-def test_a_page_that_cannot_be_written_takes_no_answer_away(
-    machine: Machine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_page_that_cannot_be_written_takes_no_answer_away(machine, monkeypatch, capsys):
     answer = machine.vet("c1", checks=(PAIRS,))
     monkeypatch.setattr(vetting, "vet", lambda asked: answer)
     folder = str(machine.folder)

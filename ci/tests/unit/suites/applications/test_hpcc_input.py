@@ -1,7 +1,5 @@
 """``hpccinf.txt``: order of the matrix and grid of ranks, for each level and as asked for."""
 
-from __future__ import annotations
-
 import pytest
 
 from reframe_tests.harness.suites import catalogue, options
@@ -17,7 +15,7 @@ from synthetic_stack import launches
         ("smoke", {"hpcc_mib_per_rank": "1024"}, "25280"),
     ],
 )
-def test_each_level_asks_for_more_and_the_memory_can_be_asked_for(level, chosen, order) -> None:
+def test_each_level_asks_for_more_and_the_memory_can_be_asked_for(level, chosen, order):
     """80 % of 2, 32, 256 or as many MiB as asked for, of each of 6 ranks."""
     under = options.of_group(catalogue.OPTIONS, "hpcc", chosen)
     (launch,) = launches("hpcc", ranks=6, level=level, chosen=under)

@@ -2,8 +2,6 @@
 or was asked otherwise is refused with a sentence.
 """
 
-from __future__ import annotations
-
 import re
 
 import pytest
@@ -15,13 +13,13 @@ from studies.output_damage import golden
 from synthetic_evidence import TEXT
 
 
-def refuse(*texts: str) -> None:
+def refuse(*texts):
     for text in texts:
         with pytest.raises(OutputError, match=r"^hpcc\.1\.out"):
             reader.parse(text, source="hpcc.1.out")
 
 
-def test_every_number_is_the_summarys_in_the_units_of_the_vocabulary() -> None:
+def test_every_number_is_the_summarys_in_the_units_of_the_vocabulary():
     records = {record.benchmark: record for record in reader.parse(TEXT)}
     assert list(records) == [result.name for result in hpcc.RESULTS]
     # HPL_Tflops=0.000414824, PTRANS_GBs=0.0290253,
@@ -74,12 +72,12 @@ def test_every_number_is_the_summarys_in_the_units_of_the_vocabulary() -> None:
         ("End of Summary section.\n", ""),
     ],
 )
-def test_every_failure_is_refused(old: str, new: str) -> None:
+def test_every_failure_is_refused(old, new):
     assert old in TEXT
     refuse(TEXT.replace(old, new))
 
 
-def test_a_digit_of_the_summary_that_changed_is_seen() -> None:
+def test_a_digit_of_the_summary_that_changed_is_seen():
     """Each number stands in its section, too, or follows from another: to
     six digits, or as many as the section prints.
     """
@@ -97,7 +95,7 @@ def test_a_digit_of_the_summary_that_changed_is_seen() -> None:
 
 
 @pytest.mark.parametrize(("name", "gflops"), [("1.4.2", 1.7037), ("1.5.0-git", 1.43698)])
-def test_other_releases_are_read_whole(name: str, gflops: float) -> None:
+def test_other_releases_are_read_whole(name, gflops):
     """1.4.2 with another generator's sections; the repository after 1.5.0,
     whose summary says the interface of the FFT.
     """
@@ -111,13 +109,13 @@ def test_other_releases_are_read_whole(name: str, gflops: float) -> None:
     refuse(text.replace(*(("(built-in)", "(built") if "git" in name else ("FFTEnp", "FFT_API"))))
 
 
-def test_of_two_sizes_the_summary_says_the_best_of_either() -> None:
+def test_of_two_sizes_the_summary_says_the_best_of_either():
     """Recorded: the best PTRANS (PTRANS_n=160) is that of N = 320, the best HPL that of N = 640."""
     with refused_as("output-mixed"):
         reader.parse(golden("hpcc-1.5.0-git-n2-two-sizes-invalid.txt"))
 
 
-def test_one_four_without_lcg() -> None:
+def test_one_four_without_lcg():
     """Outputs of 1.4 that lack the sections and keys of the other generator; made of one of 1.5."""
     bare = re.sub(r"(?s)Begin of \w+_LCG section\.\n.*?End of \w+_LCG section\.\n", "", TEXT)
     bare = re.sub(r"(?m)^\w*_LCG_\w+=.*\n", "", bare)

@@ -2,8 +2,6 @@
 message on small problems, and never more than that.
 """
 
-from __future__ import annotations
-
 import math
 
 import pytest
@@ -14,7 +12,7 @@ from synthetic_evidence import on_grid
 
 
 @pytest.mark.parametrize(("grid", "nodes"), [((1, 2), 2), ((2, 2), 4), ((2, 2), 2)])
-def test_a_run_that_used_another_network_is_not_green(grid: tuple[int, int], nodes: int) -> None:
+def test_a_run_that_used_another_network_is_not_green(grid, nodes):
     """The smallest problem is more than the background that
     ``counters.OTHER_FLOOR_BYTES`` allows a node; what has no bound says why not.
     """

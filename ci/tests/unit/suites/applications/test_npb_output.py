@@ -2,8 +2,6 @@
 failed verification and ranks left over are refused.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest
@@ -17,7 +15,7 @@ from synthetic_stack import launches, stack_of
 GOOD = sorted(path.name for path in GOLDEN.glob("npb-*.txt") if path.stem[-1].isdigit())
 
 
-def test_three_three_is_built_for_a_number_of_ranks() -> None:
+def test_three_three_is_built_for_a_number_of_ranks():
     stack = stack_of(binaries=tuple(f"{kernel.lower()}.C.4" for kernel in npb.RANKS))
     (bt, *_) = launches("nas_c", ranks=4, stack=stack)
     assert bt.words(stack) == ["/opt/mpi/bin/bt.C.4"]
@@ -28,7 +26,7 @@ def test_three_three_is_built_for_a_number_of_ranks() -> None:
     assert "has no bt.C.x nor any of 7 more" in catalogue.why_unbuilt("nas_c", without)
 
 
-def test_every_program_of_both_versions() -> None:
+def test_every_program_of_both_versions():
     read = set()
     for name in GOOD:
         _, version, kernel, ranks = name.removesuffix(".txt").split("-")
@@ -63,7 +61,7 @@ FAILURES = [
 
 
 @pytest.mark.parametrize(("name", "old", "new"), FAILURES)
-def test_every_failure_is_refused(name: str, old: str, new: str) -> None:
+def test_every_failure_is_refused(name, old, new):
     text = golden(f"npb-{name}.txt")
     assert old in text
     with pytest.raises(OutputError, match=r"^bt_S\.1\.out"):

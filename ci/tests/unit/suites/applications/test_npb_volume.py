@@ -2,8 +2,6 @@
 counted, and above what hides a wrong network.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from reframe_tests.harness.suites import npb
@@ -21,7 +19,7 @@ SENT_OF_S = {
 }
 
 
-def test_bounds_are_below_what_was_counted() -> None:
+def test_bounds_are_below_what_was_counted():
     for kernel, counted in SENT_OF_S.items():
         for ranks, sent in counted.items():
             least = npb.bound_of(kernel, "S")(0, ranks) * npb.PROBLEMS[kernel]["S"].iterations
@@ -29,7 +27,7 @@ def test_bounds_are_below_what_was_counted() -> None:
 
 
 @pytest.mark.parametrize("kernel", npb.RANKS)
-def test_a_run_that_used_another_network_is_not_green(kernel: str) -> None:
+def test_a_run_that_used_another_network_is_not_green(kernel):
     """``counters.OTHER_FLOOR_BYTES`` of background a node would hide the
     rest; EP sends too little to be sure of.
     """
@@ -44,7 +42,7 @@ def test_a_run_that_used_another_network_is_not_green(kernel: str) -> None:
 
 
 @pytest.mark.parametrize("parties", [2, 3, 27, 64, 1000])
-def test_no_cut_of_a_grid_has_fewer_faces(parties: int) -> None:
+def test_no_cut_of_a_grid_has_fewer_faces(parties):
     """Slabs, and cubes where there are so many: both have at least the faces of the inequality."""
     size = 60
     least = npb.surface(1)(size, parties) / 2

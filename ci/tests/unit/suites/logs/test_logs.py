@@ -2,10 +2,6 @@
 among others' lines, failed runs with their reason.
 """
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import pytest
 import yaml
 
@@ -71,18 +67,18 @@ COMPLAINTS = (
 )
 
 
-def label(prefix: str, lines: list[str] = ROWS) -> str:
+def label(prefix, lines=ROWS):
     return "".join(prefix + line for line in lines)
 
 
-def refuse(*texts: str, code: str = "output-damaged", words: str | None = None) -> None:
+def refuse(*texts, code="output-damaged", words=None):
     for text in texts:
         with refused_as(code, match=words):
             reader.read_log(text)
 
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in LOGS.glob("*.txt")))
-def test_a_log_is_read_or_says_why_not(name: str) -> None:
+def test_a_log_is_read_or_says_why_not(name):
     text = (LOGS / f"{name}.txt").read_bytes().decode()
     wanted = WANTED[name]
     if isinstance(wanted, str):
@@ -103,14 +99,14 @@ def test_a_log_is_read_or_says_why_not(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["iperf3-3.12-tcp", "ucx_perftest-1.13.1-tag_lat-8"])
-def test_what_one_end_prints_is_known_and_says_what_is_read(name: str) -> None:
+def test_what_one_end_prints_is_known_and_says_what_is_read(name):
     program = name.partition("-")[0]
     ends = pair.read(golden(f"{name}.txt"), program, name)
     for text in (ends.client.output, ends.server.output, f"$ ./run.sh\n{ends.client.output}"):
         refuse(text, code="output-empty", words=f"this is the output of one end of {program}")
 
 
-def test_what_a_program_says_of_its_type_on_standard_error_stands_anywhere_once() -> None:
+def test_what_a_program_says_of_its_type_on_standard_error_stands_anywhere_once():
     text = (LOGS / "osu71-both-streams.txt").read_text()
     title, *rows = text.splitlines(keepends=True)
     (note,) = (line for line in rows if line.startswith("Benchmark"))
@@ -126,7 +122,7 @@ def test_what_a_program_says_of_its_type_on_standard_error_stands_anywhere_once(
 
 @TEXTS
 @pytest.mark.parametrize("noise", NOISE, ids=lambda noise: noise.strip()[:30])
-def test_others_lines_around_a_table_are_set_aside_and_counted(text: str, noise: str) -> None:
+def test_others_lines_around_a_table_are_set_aside_and_counted(text, noise):
     whole = reader.parse(text)
     lines = sum(bool(line.strip()) for line in noise.splitlines())
     for around, times in ((noise + text, 1), (text + noise, 1), (noise + text + noise, 2)):
@@ -139,7 +135,7 @@ def test_others_lines_around_a_table_are_set_aside_and_counted(text: str, noise:
 
 
 @pytest.mark.parametrize("noise", NOISE, ids=lambda noise: noise.strip()[:30])
-def test_others_lines_inside_a_table_are_an_error(noise: str) -> None:
+def test_others_lines_inside_a_table_are_an_error(noise):
     refuse(*("".join([*ROWS[:at], noise, *ROWS[at:]]) for at in range(1, len(ROWS))))
     refuse(IMB.replace("       #bytes", noise + "       #bytes", 1))
 
@@ -155,7 +151,7 @@ def test_others_lines_inside_a_table_are_an_error(noise: str) -> None:
         "[Thu Nov  6 02:19:58 2026][1,0][vm:6248]<stdout>: ",
     ],
 )
-def test_prefixes_are_taken_off_where_all_lines_have_them(text: str, prefix: str) -> None:
+def test_prefixes_are_taken_off_where_all_lines_have_them(text, prefix):
     lines = text.splitlines(keepends=True)
     labelled = label(prefix, lines)
     assert reader.parse(labelled) == reader.parse(f"\ufeff{text}") == reader.parse(text)
@@ -165,13 +161,13 @@ def test_prefixes_are_taken_off_where_all_lines_have_them(text: str, prefix: str
 
 
 @pytest.mark.parametrize("line", COMPLAINTS, ids=lambda line: line[:40])
-def test_a_complaint_below_a_table_without_a_last_line_means_that_it_may_be_cut(line: str) -> None:
+def test_a_complaint_below_a_table_without_a_last_line_means_that_it_may_be_cut(line):
     refuse(CUT + "done\n" + line, CUT + line + IMB, IMB + CUT + line)
     assert reader.parse(line + OSU) == reader.parse(OSU)
     assert reader.parse(IMB + line) == reader.parse(IMB)
 
 
-def test_lines_of_several_ranks_are_no_table() -> None:
+def test_lines_of_several_ranks_are_no_table():
     one = label("0: ")
     assert reader.read(one + "1: bye\n").set_aside == {preamble.OTHERS: 1}
     refuse(one + label("1: "), label("0: ", ROWS[:-2]) + f"1: {ROWS[-2]}0: {ROWS[-1]}")
@@ -187,9 +183,7 @@ def test_lines_of_several_ranks_are_no_table() -> None:
         ("UCX  ERROR  no such device\nsrun: error: node-1: task 0: Exited with exit code 1\n", 4),
     ],
 )
-def test_one_failed_step_leaves_the_others_of_its_log(
-    left_there: str, apart: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_one_failed_step_leaves_the_others_of_its_log(left_there, apart, tmp_path, capsys):
     """Of six outputs around it: where commands are shown it is left out
     alone; where nothing tells steps apart, with what stands beside it.
     """
