@@ -188,7 +188,7 @@ def test_down_after_a_killed_process_leaves_nothing(lone, victim):
     everything = inside(lone)
     found = lone.state()
     os.kill((found.init if victim == "init" else found.nodes[victim]).pid, signal.SIGKILL)
-    assert lone("status").returncode == (3 if victim == "init" else 1)
+    assert wait_for(lambda: lone("status").returncode == (3 if victim == "init" else 1))
     lone.good("down")
     assert wait_for(lambda: not left_of(*everything)), left_of(*everything)
 
