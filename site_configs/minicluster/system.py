@@ -63,7 +63,6 @@ def _partition(name, descr, fabric, launcher="srun", queue=None):
         "descr": descr,
         "scheduler": "slurm",
         "launcher": launcher,
-        # A job that Slurm starts a second time after a failure would be measured twice.
         "access": [f"--partition={queue or fabric}"],
         "max_jobs": 4,
         "env_vars": [
