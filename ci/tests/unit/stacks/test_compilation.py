@@ -84,9 +84,7 @@ ANSWERS = {
 
 @pytest.mark.parametrize(("mpi", "text", "injected", "right"), ANSWERS.values(), ids=ANSWERS)
 def test_what_a_library_says_is_read(mpi, text, injected, right):
-    banner = registry.find(mpi).banner
-    assert banner and banner.compiled
-    compiled = compilation.read(banner.compiled, text, injected)
+    compiled = compilation.read(registry.find(mpi).banner.compiled, text, injected)
     assert " ".join(compiled.values()) == right
     bad = right.startswith(("no -O", "-O0", "-Og")) or " yes " in right
     assert bool(compilation.find_fault(compiled)) == bad
