@@ -14,6 +14,7 @@ from reframe.frontend import filters
 from reframe.utility import sanity
 
 import synthetic_session
+from dataset_here import HERE, judged, write_session, write_sessions
 from mpibench.commands import nightly
 from mpibench.judge import accept, comparison
 from mpibench.judge import gate as gate_of_night
@@ -28,14 +29,7 @@ from mpibench.store.store import Store
 from reframe_tests.harness.sites import references
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_session import gate, session_of
-from synthetic_verdicts import (
-    FIRST,
-    NIGHTLY,
-    by,
-    judged,
-    write_session,
-    write_sessions,
-)
+from synthetic_verdicts import FIRST, NIGHTLY, by
 
 STACKS = ("mpich-spack", "openmpi-spack")
 
@@ -44,58 +38,54 @@ STACKS = ("mpich-spack", "openmpi-spack")
 SLOW = {"stacks": STACKS, "change": by(1.3, "Uniband")}
 
 
-def before(folder):
+def before():
     """A baseline of five sessions."""
-    return ",".join(write_session(folder, number, stacks=STACKS) for number in range(5))
+    return ",".join(write_session(number, stacks=STACKS) for number in range(5))
 
 
-def workspace(folder):
-    return remeasuring.Workspace(folder / "results.db", Store(folder / "dataset"), folder / "again")
+def workspace():
+    return remeasuring.Workspace(HERE / "results.db", Store(HERE), HERE / "again")
 
 
-def confirm(folder, session, minutes):
-    return confirmed_night.confirm(
-        session, workspace(folder), minutes, lambda _: None, lambda _: False
-    )
+def confirm(session, minutes):
+    return confirmed_night.confirm(session, workspace(), minutes, lambda _: None, lambda _: False)
 
 
-def said_of(folder, night, status):
+def said_of(night, status):
     """What the gate says of a night, as one text."""
-    answer = judged(folder, night)
+    answer = judged(night)
     assert gate_of_night.STATUS[answer.decision] == status
     return "\n".join(answer.lines)
 
 
-def called(folder, baseline, *candidates):
+def called(baseline, *candidates):
     """Cases that an acceptance would measure again."""
-    result = accept.decide(Store(folder), baseline, ",".join(candidates))
+    result = accept.decide(Store(HERE), baseline, ",".join(candidates))
     return remeasuring.of_metrics(result.candidate, comparison.called(result.judgement))
 
 
-def test_the_newest_case_of_a_metric_is_measured_again_and_a_second_stack_in_its_job_with_it(
-    tmp_path,
-):
-    baseline = before(tmp_path)
+def test_the_newest_case_of_a_metric_is_measured_again_and_a_second_stack_in_its_job_with_it():
+    baseline = before()
     where = {"name": "Imb %ppn=1"}
-    older, newer = (write_session(tmp_path, number, where=where, **SLOW) for number in (5, 6))
+    older, newer = (write_session(number, where=where, **SLOW) for number in (5, 6))
     # As if the second stack had been interleaved in the job of the first one.
     for table in ("cases", "samples"):
-        [path] = (tmp_path / table).rglob(f"{newer}.parquet")
+        [path] = (HERE / table).rglob(f"{newer}.parquet")
         frame = pl.read_parquet(path, hive_partitioning=False)
         paired = pl.col("case").replace({f"{newer}:0:1": f"{newer}:0:0{PAIRED}"})
         write_file(path, frame.with_columns(paired))
-    [case] = called(tmp_path, baseline, older, newer)
+    [case] = called(baseline, older, newer)
     assert (case.session, case.stack, case.name) == (newer, "mpich-spack", "Imb %ppn=1")
 
 
-def test_each_of_the_nodes_that_measured_a_metric_measures_it_again(tmp_path):
+def test_each_of_the_nodes_that_measured_a_metric_measures_it_again():
     """The newest job of a candidate says nothing of the nodes of another one."""
-    baseline = before(tmp_path)
+    baseline = before()
     parts = [
-        write_session(tmp_path, 5 + at, where={"nodelist": on}, **{**SLOW, "stacks": STACKS[:1]})
+        write_session(5 + at, where={"nodelist": on}, **{**SLOW, "stacks": STACKS[:1]})
         for at, on in enumerate(("n1,n2", "n3,n4"))
     ]
-    groups = remeasuring.group(called(tmp_path, baseline, *parts))
+    groups = remeasuring.group(called(baseline, *parts))
     assert sorted(case.on.job for [case] in groups) == [("n1", "n2"), ("n3", "n4")]
 
 
@@ -154,16 +144,16 @@ def test_a_command_line_nobody_can_read_is_one_sentence(line):
         ("local", ("c1",), []),
     ],
 )
-def test_the_nodes_are_asked_for_by_name_where_that_is_possible(tmp_path, scheduler, nodes, asked):
+def test_the_nodes_are_asked_for_by_name_where_that_is_possible(scheduler, nodes, asked):
     case = CalledCase("s", "sys", "p", "a", "X", 0.1, confirmations.MeasuredOn(nodes))
-    words = remeasuring.words([case], "reframe -r", tmp_path / "report.json", scheduler)
+    words = remeasuring.words([case], "reframe -r", HERE / "report.json", scheduler)
     assert [words[at + 1] for at, word in enumerate(words) if word == "-J"] == asked
 
 
-def test_the_names_fit_themselves_and_nothing_else_in_reframes_own_filter(tmp_path):
+def test_the_names_fit_themselves_and_nothing_else_in_reframes_own_filter():
     names = ["ImbPointToPoint %fabric=lo %ppn=1", "Odd (a|b) %x=1.5+2 /y@z"]
     [held] = remeasuring.group([case_of(name, "mpich-wheels") for name in names])
-    words = remeasuring.words(held, "reframe -c t -r -n Other", tmp_path / "report.json")
+    words = remeasuring.words(held, "reframe -c t -r -n Other", HERE / "report.json")
     assert words[words.index("-p") + 1] == "^(?:mpich\\-wheels)$" and "--system=sys:p" in words
     assert "run=confirmation,confirms=s" in words
     fits = filters.have_any_name([words[words.index("-n") + 1]])
@@ -176,7 +166,7 @@ def test_the_names_fit_themselves_and_nothing_else_in_reframes_own_filter(tmp_pa
     assert found == names
 
 
-def test_what_was_measured_otherwise_confirms_nothing(monkeypatch, tmp_path):
+def test_what_was_measured_otherwise_confirms_nothing(monkeypatch):
     """The stack was renewed, or it ran on other nodes: the new session is proven, and of
     something else. The night's JUnit file, which ReFrame is told of in the environment, too, is
     not written again.
@@ -197,10 +187,10 @@ def test_what_was_measured_otherwise_confirms_nothing(monkeypatch, tmp_path):
     def export(store, _, ids):
         dataset.export_session(stored[ids[0]], store.folder)
 
-    monkeypatch.setenv("RFM_REPORT_JUNIT", str(tmp_path / "night.xml"))
+    monkeypatch.setenv("RFM_REPORT_JUNIT", str(HERE / "night.xml"))
     monkeypatch.setattr(remeasuring.supervision, "run", run)
     monkeypatch.setattr(Store, "export", export)
-    dataset.export_session(source, tmp_path / "dataset")
+    dataset.export_session(source, HERE)
     newer = {**plan["condition"], "mpi_version": "5.0.1"}
     ranks = [{**rank, "host": "n2"} for rank in plan["proof"]["ranks"]]
     for changed, why in (
@@ -211,14 +201,14 @@ def test_what_was_measured_otherwise_confirms_nothing(monkeypatch, tmp_path):
         ({"proof": {}}, "has no proven condition"),
     ):
         again = {**plan, **changed}
-        found = remeasuring.measure_again([case], workspace(tmp_path), 1.0, lambda _: None)
+        found = remeasuring.measure_again([case], workspace(), 1.0, lambda _: None)
         assert (case in found.measured) == (not why) and why in found.left.get(case, "")
 
 
-def test_a_confirming_session_is_no_night_and_means_itself_only(tmp_path):
-    nights = [write_session(tmp_path, number, labels=NIGHTLY) for number in (0, 1)]
-    new = write_session(tmp_path, 2, labels={"run": remeasuring.RUN, CONFIRMS: nights[1]})
-    table = selectors.sessions_table(Store(tmp_path).cases("testbed"))
+def test_a_confirming_session_is_no_night_and_means_itself_only():
+    nights = [write_session(number, labels=NIGHTLY) for number in (0, 1)]
+    new = write_session(2, labels={"run": remeasuring.RUN, CONFIRMS: nights[1]})
+    table = selectors.sessions_table(Store(HERE).cases("testbed"))
     assert selectors.select("latest", table) == nights[1:]
     for every in ("20260101:20260201", "?run != 'x'"):
         assert selectors.select(every, table) == nights
@@ -226,16 +216,16 @@ def test_a_confirming_session_is_no_night_and_means_itself_only(tmp_path):
         assert selectors.select(own, table) == [new]
 
 
-def night_with_references(folder, more):
+def night_with_references(more):
     """A night that missed one reference (at least 90 MB/s) and sessions that measured it again."""
 
     def session(number, value, where, **options):
         check = gate("bandwidth", value, 100.0, "MB/s")
         phase = None if check["outcome"] == "pass" else "performance"
         row = {"gates": [check], "result": check["outcome"], "fail_phase": phase, **where}
-        return write_session(folder, number, where=row, **options)
+        return write_session(number, where=row, **options)
 
-    write_session(folder, 0, labels=NIGHTLY)
+    write_session(0, labels=NIGHTLY)
     night = session(1, 50.0, {}, labels=NIGHTLY)
     for place, (again, options) in enumerate(more):
         given = {
@@ -279,35 +269,33 @@ ELSEWHERE = "not measured again: session 00000003 measured it on"
         ([*on("n3,n4"), (55.0, {}), GOOD], 1, "1 missed (1 seen twice)"),
     ],
 )
-def test_the_gate_holds_against_a_night_what_was_missed_twice(tmp_path, more, status, words):
-    night = night_with_references(tmp_path, more)
-    assert words in said_of(tmp_path, night, status)
+def test_the_gate_holds_against_a_night_what_was_missed_twice(more, status, words):
+    night = night_with_references(more)
+    assert words in said_of(night, status)
 
 
 @pytest.mark.parametrize(("first", "outcome"), [(55.0, "seen twice"), (99.0, "not measured again")])
-def test_a_withdrawn_session_that_measured_again_first_still_decides(tmp_path, first, outcome):
+def test_a_withdrawn_session_that_measured_again_first_still_decides(first, outcome):
     """And what it said for the night is none any more."""
-    night = night_with_references(tmp_path, [(first, {}), GOOD])
-    Store(tmp_path).withdraw("00000003", "a wrong cable")
-    assert f"1 missed (1 {outcome})" in said_of(tmp_path, night, 1)
+    night = night_with_references([(first, {}), GOOD])
+    Store(HERE).withdraw("00000003", "a wrong cable")
+    assert f"1 missed (1 {outcome})" in said_of(night, 1)
 
 
-def test_a_second_job_that_cannot_be_read_is_not_passed_over(tmp_path):
+def test_a_second_job_that_cannot_be_read_is_not_passed_over():
     """It was missed twice, and the later job that reached it changes nothing."""
-    night = night_with_references(tmp_path, [(55.0, {}), GOOD])
-    [first] = tmp_path.glob("cases/*/*/00000003*.parquet")
+    night = night_with_references([(55.0, {}), GOOD])
+    [first] = HERE.glob("cases/*/*/00000003*.parquet")
     started = pl.read_parquet(first)["started"][0]
-    for path in list(tmp_path.rglob(first.name)):
+    for path in list(HERE.rglob(first.name)):
         path.unlink()
-    records.UnreadableSession(first.stem, started, ("testbed",), "it is cut off.").keep(tmp_path)
-    said = said_of(tmp_path, night, 1)
+    records.UnreadableSession(first.stem, started, ("testbed",), "it is cut off.").keep(HERE)
+    said = said_of(night, 1)
     assert "1 missed, 0 without" in said and "session 00000003 cannot be read" in said
 
 
 @pytest.mark.parametrize(("hours", "measured"), [(23, True), (30, False)])
-def test_a_night_longer_than_a_day_is_not_measured_again_and_told_why(
-    tmp_path, monkeypatch, hours, measured
-):
+def test_a_night_longer_than_a_day_is_not_measured_again_and_told_why(monkeypatch, hours, measured):
     """No budget is spent on what would confirm nothing."""
     tried = []
 
@@ -320,27 +308,24 @@ def test_a_night_longer_than_a_day_is_not_measured_again_and_told_why(
     missed = synthetic_session.case("mpich-wheels", end="performance", gates=gates)
     start = datetime.now(timezone.utc) - timedelta(hours=hours)
     session = session_of(missed, time_start_unix=start.timestamp())
-    dataset.export_session(session, tmp_path / "dataset")
-    answer = confirm(tmp_path, session, 30.0)
+    dataset.export_session(session, HERE)
+    answer = confirm(session, 30.0)
     assert [len(cases) for cases in tried] == [1] * measured
     [problem] = answer.problems
     assert ("it starts 30 h after it; more than 24 h" in problem) is not measured
 
 
-def test_a_night_keeps_what_was_slower_than_the_nights_before_unless_it_was_not_again(
-    tmp_path, monkeypatch
-):
+def test_a_night_keeps_what_was_slower_than_the_nights_before_unless_it_was_not_again(monkeypatch):
     """By the cases' names, for the next plan; nothing is known
     where nothing could be held against them.
     """
-    folder = tmp_path / "dataset"
     slow = {"labels": NIGHTLY, "change": by(1.5)}
-    write_sessions(folder, 15, labels=NIGHTLY)
+    write_sessions(15, labels=NIGHTLY)
     session = SimpleNamespace(systems=["testbed"], cases=(), started=FIRST)
-    session.uuid = write_session(folder, 15, **slow)
+    session.uuid = write_session(15, **slow)
 
     def slower(minutes):
-        found = confirm(tmp_path, session, minutes).slower
+        found = confirm(session, minutes).slower
         return None if found is None else len(found)
 
     def measured(cases, *_):
@@ -350,30 +335,30 @@ def test_a_night_keeps_what_was_slower_than_the_nights_before_unless_it_was_not_
     monkeypatch.setattr(remeasuring, "measure_again", measured)
     monkeypatch.setattr(confirmations, "lateness", lambda *_: "")
     again = {"labels": {"run": remeasuring.RUN, CONFIRMS: session.uuid}, "night": 15}
-    second = write_session(folder, 16, change=by(1.5), **again)
+    second = write_session(16, change=by(1.5), **again)
     assert slower(30.0) == 1, "seen twice"
-    for path in folder.glob(f"*/*/*/{second}.parquet"):
+    for path in HERE.glob(f"*/*/*/{second}.parquet"):
         path.unlink()
-    write_session(folder, 17, **again)
+    write_session(17, **again)
     assert slower(30.0) == 0
-    session.uuid = write_session(folder, 18, repeats=1, **slow)
+    session.uuid = write_session(18, repeats=1, **slow)
     assert slower(0.0) is None, "of too few repeats nothing is known"
 
 
-def test_accept_says_that_a_night_of_the_candidate_was_measured_again(tmp_path):
+def test_accept_says_that_a_night_of_the_candidate_was_measured_again():
     """It decides nothing: another decision called it, against other sessions."""
-    baseline = before(tmp_path)
-    candidate = write_session(tmp_path, 5, **SLOW)
-    first = accept.decide(Store(tmp_path), baseline, candidate)
+    baseline = before()
+    candidate = write_session(5, **SLOW)
+    first = accept.decide(Store(HERE), baseline, candidate)
     assert (first.decision, first.measured_again) == (REFUSED, ())
     labels = {"run": remeasuring.RUN, CONFIRMS: candidate}
-    again = write_session(tmp_path, 6, stacks=STACKS, labels=labels, night=5)
-    write_session(tmp_path, 7, stacks=STACKS, labels=labels, night=9)
-    second = accept.decide(Store(tmp_path), baseline, candidate)
+    again = write_session(6, stacks=STACKS, labels=labels, night=5)
+    write_session(7, stacks=STACKS, labels=labels, night=9)
+    second = accept.decide(Store(HERE), baseline, candidate)
     assert (second.decision, second.measured_again) == (REFUSED, ((candidate, again),))
     [said] = acceptance_record.as_dict(second)["measured_again_before"]
     assert said == {"session": candidate, "by": again}
-    both = accept.decide(Store(tmp_path), baseline, f"{candidate},{again}")
+    both = accept.decide(Store(HERE), baseline, f"{candidate},{again}")
     assert both.measured_again == ()
 
 

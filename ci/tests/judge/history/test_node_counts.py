@@ -6,17 +6,17 @@ from functools import partial
 
 import polars as pl
 
+from dataset_here import HERE, write_session
 from mpibench.judge import comparison, drift, policy
 from mpibench.judge.history import differing_node_counts, missing_metrics, node_count_notes
 from mpibench.store.session_values import METRIC
 from mpibench.store.store import Store
-from synthetic_verdicts import write_session
 
 SYSTEM = "testbed"
 TEST = "WholeMachine %fabric=eth1g %nodes=all %ppn=1 %pinning=bunch"
 
 
-def write_night(folder, number, nodes, slower=None):
+def write_night(number, nodes, slower=None):
     """A session of ``nodes=all`` whose job had so many nodes.
 
     :param slower: factor on the time at a node count.
@@ -42,7 +42,6 @@ def write_night(folder, number, nodes, slower=None):
         }
 
     return write_session(
-        folder,
         number,
         benchmarks={"Barrier": "latency_us"},
         sizes=range(6),
@@ -52,25 +51,25 @@ def write_night(folder, number, nodes, slower=None):
     )
 
 
-def compared(folder, first, second):
-    before, after = (Store(folder).select(SYSTEM, one) for one in (first, second))
+def compared(first, second):
+    before, after = (Store(HERE).select(SYSTEM, one) for one in (first, second))
     return comparison.judge(before, after, policy.load(SYSTEM))
 
 
-def test_nights_are_compared_at_the_counts_both_have(tmp_path):
-    first = write_night(tmp_path, 0, 64)
-    second = write_night(tmp_path, 1, 62, slower={8: 3.0, 62: 50.0})
-    judged = compared(tmp_path, first, second)
+def test_nights_are_compared_at_the_counts_both_have():
+    first = write_night(0, 64)
+    second = write_night(1, 62, slower={8: 3.0, 62: 50.0})
+    judged = compared(first, second)
     assert set(judged.metrics["variant"]) == {f"nodes={count}" for count in (2, 4, 8, 16, 32)}
     assert "missing" not in judged.metrics["verdict"].to_list() + judged.bands["verdict"].to_list()
     assert judged.metrics.sort("slower")["variant"][-1] == "nodes=8"
     # the last count of one is none of the other
     assert judged.new["variant"].to_list() == ["nodes=62"]
-    gone = write_session(tmp_path, 2)
-    assert compared(tmp_path, first, gone).counts()["missing"] == 6
+    gone = write_session(2)
+    assert compared(first, gone).counts()["missing"] == 6
 
 
-def test_each_node_count_of_a_start_is_a_metric_of_its_own(tmp_path):
+def test_each_node_count_of_a_start_is_a_metric_of_its_own():
     """Also the same number of nodes, asked for and idle."""
 
     def of_case(row, slower):
@@ -80,7 +79,6 @@ def test_each_node_count_of_a_start_is_a_metric_of_its_own(tmp_path):
 
     first, second = (
         write_session(
-            tmp_path,
             number,
             benchmarks={"osu_init": "t_avg_us"},
             sizes=(0,),
@@ -89,7 +87,7 @@ def test_each_node_count_of_a_start_is_a_metric_of_its_own(tmp_path):
         )
         for number, slower in enumerate((1.0, 3.0))
     )
-    rows = compared(tmp_path, first, second).metrics.to_dicts()
+    rows = compared(first, second).metrics.to_dicts()
     assert {(row["nodes"], row["variant"]): row["slower"] > 0.5 for row in rows} == {
         (2, "nodes=2"): False,
         (4, "nodes=4"): True,
@@ -109,9 +107,9 @@ def test_given_numbers_of_nodes_are_missing_all_the_same():
     assert missing_metrics(rows(0, 64), rows(64, 2)).height == 1
 
 
-def test_another_number_than_the_night_before_is_said(tmp_path):
+def test_another_number_than_the_night_before_is_said():
     first, same, fewer = [
-        Store(tmp_path).select(SYSTEM, write_night(tmp_path, number, nodes)).cases
+        Store(HERE).select(SYSTEM, write_night(number, nodes)).cases
         for number, nodes in enumerate((64, 64, 62))
     ]
     assert node_count_notes(first.clear(), first) == node_count_notes(first, same) == []
@@ -119,4 +117,4 @@ def test_another_number_than_the_night_before_is_said(tmp_path):
     assert "62 nodes in this session, 64 in session 00000002 before" in note
     [said] = differing_node_counts(same, fewer, "the baseline", "the candidate")
     assert "62 nodes in the candidate, 64 in the baseline" in said
-    assert drift.absent(drift.read(Store(tmp_path), SYSTEM)) == []
+    assert drift.absent(drift.read(Store(HERE), SYSTEM)) == []

@@ -2,17 +2,18 @@
 
 import json
 import re
+from pathlib import Path
 
 import polars as pl
 import pytest
 
+from dataset_here import HERE, ask, write_session
 from mpibench.judge import pairing
 from mpibench.pages import comparison
 from mpibench.store.dataset_layout import write_file
 from mpibench.store.store import Store
 from refusals import refused_as
 from synthetic_session import gate as reference_gate
-from synthetic_verdicts import ask, write_session
 
 STACKS = ("openmpi-spack", "mpich-spack")
 AB = ("a", "b")
@@ -22,9 +23,9 @@ def mpich_faster_when_large(benchmark, size, stack):
     return 0.8 if stack == "mpich-spack" and size >= 65536 else 1.0
 
 
-def show(folder, *words, status=0):
+def show(*words, status=0):
     """Lines the command prints."""
-    said = ask(folder, f"compare --out {folder / 'compare.html'}", *words)
+    said = ask("compare --out compare.html", *words)
     assert said.status == status
     return said.out.splitlines()
 
@@ -33,20 +34,20 @@ def of_stack(name, **condition):
     return {"stack": name, "condition": json.dumps({"transport": "tcp", **condition})}
 
 
-def paired(folder, *sides, by="stack", **options):
+def paired(*sides, by="stack", **options):
     """Two sides, by default stacks a and b of the newest session."""
-    return pairing.pair(Store(folder), "latest", by, *(sides or AB), **options)
+    return pairing.pair(Store(HERE), "latest", by, *(sides or AB), **options)
 
 
-def of_conditions(folder, **conditions):
+def of_conditions(**conditions):
     """Stacks a and b that were measured so."""
-    write_session(folder, 0, where=[of_stack(name, **how) for name, how in conditions.items()])
-    return paired(folder)
+    write_session(0, where=[of_stack(name, **how) for name, how in conditions.items()])
+    return paired()
 
 
-def test_winner_and_tie(tmp_path):
-    write_session(tmp_path, 0, stacks=STACKS, change=mpich_faster_when_large)
-    result = paired(tmp_path, *STACKS)
+def test_winner_and_tie():
+    write_session(0, stacks=STACKS, change=mpich_faster_when_large)
+    result = paired(*STACKS)
     assert list(dict.fromkeys(result.bands["band"])) == ["small", "medium", "large"]
     large = {row["benchmark"]: row for row in result.bands.to_dicts() if row["band"] == "large"}
     assert large["PingPong"]["ratio"] == pytest.approx(0.8, abs=0.01)
@@ -56,7 +57,7 @@ def test_winner_and_tie(tmp_path):
         assert row["winner"] == "mpich-spack" and row["times"] == pytest.approx(1.25, abs=0.02)
     _, rows = comparison.summary(result)
     assert [row[1:3] for row in rows if row[0] == "large"] == [["0 of 2", "2 of 2"]]
-    back = paired(tmp_path, *reversed(STACKS))
+    back = paired(*reversed(STACKS))
     assert back.bands["winner"].to_list() == result.bands["winner"].to_list()
 
 
@@ -74,18 +75,18 @@ GOOD = {"optimisation": "-O3", "debugging": "no", "checks": "yes"}
     ],
 )
 def test_a_library_that_is_compiled_badly_or_otherwise_is_never_compared_in_silence(
-    tmp_path, compiled, trouble, built
+    compiled, trouble, built
 ):
     how = {
         name: {"stack": name, "mpi": name, "compiled": each, "built": {"MPI": name}}
         for name, each in (("a", GOOD), ("b", compiled))
     }
-    result = of_conditions(tmp_path, **how)
+    result = of_conditions(**how)
     assert result.troubles == ([f"the MPI library of b is {trouble}"] if trouble else [])
     assert built in " ".join(result.built)
 
 
-def test_each_pair_of_stacks_says_what_their_locks_differ_in(tmp_path):
+def test_each_pair_of_stacks_says_what_their_locks_differ_in():
     """One thing, nothing, several; what an MPI links follows from its
     netmod, and of another MPI is no difference.
     """
@@ -100,39 +101,39 @@ def test_each_pair_of_stacks_says_what_their_locks_differ_in(tmp_path):
         "ucx": {**ofi, "mpich netmod": "ucx", library: "ucx"},
     }
     built = [of_stack(name, built=facts) for name, facts in stacks.items()]
-    write_session(tmp_path, 0, where=[*built, of_stack("wheel")], sizes=(8,))
-    every = list(pairing.every_pair(Store(tmp_path), "latest"))
-    found = {f"{one.first} {one.second}": one for one in every if not isinstance(one, str)}
+    write_session(0, where=[*built, of_stack("wheel")], sizes=(8,))
+    every = pairing.every_pair(Store(HERE), "latest")
+    found = {f"{one.first} {one.second}": one for one in every}
     assert len(found) == 15 and next(iter(found)) == "again ofi"
     counts = {"again ofi": 0, "ofi ucx": 1, "clang ofi": 1, "ofi openmpi": 1}
     counts |= {"clang ucx": 2, "clang openmpi": 2}
-    assert {pair: len(found[pair].things or {}) for pair in counts} == counts
+    assert {pair: len(found[pair].things) for pair in counts} == counts
     assert found["ofi ucx"].built[0].endswith("(mpich) and in nothing else that their locks record")
 
 
 @pytest.mark.parametrize("changed", [True, False])
-def test_a_program_of_one_lock_with_other_bytes_is_said(tmp_path, changed):
+def test_a_program_of_one_lock_with_other_bytes_is_said(changed):
     """As one from an unsigned build cache, which somebody changed there with all its checksums."""
     built = {"MPI": "openmpi@4.1.4", "osu version": "7.5.2"}
     for night, digest in enumerate(("aa", "bb" if changed else "aa")):
         programs = {"osu_bw": digest, "libmpi.so.40": "cc"}
         where = [of_stack("a", stack="a", built=built, programs=programs)]
-        write_session(tmp_path, night, where=where)
-    first, *others = paired(tmp_path, "latest~1", "latest", by="session").built
+        write_session(night, where=where)
+    first, *others = paired("latest~1", "latest", by="session").built
     assert first.endswith("differ in nothing that their locks record")
     said = [one for one in others if "osu_bw of latest~1 and latest are different files" in one]
     assert said == others and len(said) == changed
 
 
-def test_benchmarks_of_one_name_are_distinguished(tmp_path):
+def test_benchmarks_of_one_name_are_distinguished():
     """IMB and OSU both have an Allgather, and it runs on any number of ranks."""
-    write_session(tmp_path, 0, stacks=STACKS, benchmarks={"Allgather": "t_avg_us"}, sizes=(8,))
-    [path] = tmp_path.glob("samples/*/*/*.parquet")
+    write_session(0, stacks=STACKS, benchmarks={"Allgather": "t_avg_us"}, sizes=(8,))
+    [path] = HERE.glob("samples/*/*/*.parquet")
     table = pl.read_parquet(path)
     osu = table.with_columns(suite=pl.lit("osu"))
     more = table.with_columns(ranks=pl.lit(4, pl.Int32))
     write_file(path, pl.concat([table, osu, more]))
-    lines = show(tmp_path, *STACKS)
+    lines = show(*STACKS)
     assert [line.split("  ")[0] for line in lines if line.startswith("Allgather")] == [
         "Allgather (imb, 2 ranks)",
         "Allgather (imb, 4 ranks)",
@@ -140,7 +141,7 @@ def test_benchmarks_of_one_name_are_distinguished(tmp_path):
     ]
 
 
-def test_what_is_not_compared_is_said_and_what_is_stored_forges_no_line(tmp_path):
+def test_what_is_not_compared_is_said_and_what_is_stored_forges_no_line():
     hostile = "evil\x1b[2J\r\nPASS: all is well"
 
     def edit(row):
@@ -151,8 +152,8 @@ def test_what_is_not_compared_is_said_and_what_is_stored_forges_no_line(tmp_path
                 return None
         return row
 
-    write_session(tmp_path, 0, stacks=(hostile, "b"), edit=edit)
-    lines = show(tmp_path, hostile, "b")
+    write_session(0, stacks=(hostile, "b"), edit=edit)
+    lines = show(hostile, "b")
     assert not [line for line in lines if "\x1b" in line or line.startswith("PASS")]
     text = "\n".join(lines)
     assert "not compared: Uniband (imb, 2 ranks) at 1 MiB, partition node, eth1g, 2 nodes" in text
@@ -172,11 +173,11 @@ def broken(stack):
     }
 
 
-def test_no_winner_without_the_failures_and_the_load_of_its_session(tmp_path):
+def test_no_winner_without_the_failures_and_the_load_of_its_session():
     """In text, for programs and on the page, before who wins; whatever side it is of."""
     unproven = {"stack": "a", "pinning": "scatter", "result": "fail", "evidence": "missing"}
-    write_session(tmp_path, 0, where=[{"stack": "a"}, {"stack": "b"}, unproven, broken("b")])
-    lines = show(tmp_path, *AB)
+    write_session(0, where=[{"stack": "a"}, {"stack": "b"}, unproven, broken("b")])
+    lines = show(*AB)
     troubles = lines[1:6]
     for line, words in zip(
         troubles,
@@ -191,26 +192,26 @@ def test_no_winner_without_the_failures_and_the_load_of_its_session(tmp_path):
     ):
         assert line.startswith(words)
     assert lines.index("Summary") > 5
-    page = (tmp_path / "compare.html").read_text()
+    page = Path("compare.html").read_text()
     assert page.index("b failed (OsuBandwidth [b])") < page.index("geometric mean")
-    answer = json.loads("\n".join(show(tmp_path, *AB, "--json")))
+    answer = json.loads("\n".join(show(*AB, "--json")))
     assert answer["troubles"] == troubles
     assert answer["headline"] == "; ".join([lines[0], *troubles])
-    assert show(tmp_path)[:5] == troubles
-    lines = show(tmp_path, *AB, "--where", "pinning == 'bunch'")
+    assert show()[:5] == troubles
+    lines = show(*AB, "--where", "pinning == 'bunch'")
     assert lines[1].startswith("only a part is judged, 1 of 2 cases of a and 1 of 2 cases of b")
 
 
 @pytest.mark.parametrize("gone", [None, 0.0])
-def test_who_is_faster_does_not_depend_on_who_is_named_first(tmp_path, gone):
+def test_who_is_faster_does_not_depend_on_who_is_named_first(gone):
     """Whatever only one has, or what is zero on one side, is said with either order."""
 
     def edit(row):
         lost = row["stack"] == "a" and row["benchmark"] == "Uniband"
         return {**row, "value": gone} if lost and gone is not None else None if lost else row
 
-    write_session(tmp_path, 0, stacks=AB, change=faster, edit=edit)
-    one, other = (paired(tmp_path, *sides) for sides in ("ab", "ba"))
+    write_session(0, stacks=AB, change=faster, edit=edit)
+    one, other = (paired(*sides) for sides in ("ab", "ba"))
     assert one.finding == other.finding and sorted(one.troubles) == sorted(other.troubles)
     start, end = ("", "only of b (Uniband)") if gone is None else ("a measured zero in ", "band)")
     assert any(line.startswith(start) and line.endswith(end) for line in one.troubles)
@@ -223,21 +224,21 @@ def faster(benchmark, size, stack):
     return {"b": 1 / 2.5, "c": of_c, "e": of_e}.get(stack, 1.0)
 
 
-def test_a_comparison_opens_with_who_is_how_many_times_faster_where(tmp_path):
+def test_a_comparison_opens_with_who_is_how_many_times_faster_where():
     """By fabric; where it is mixed, for which messages each is, or in how many comparisons."""
     places = [{"fabric": "eth1g"}, {"fabric": "shm"}]
-    write_session(tmp_path, 0, stacks=tuple("abcde"), where=places, change=faster)
-    on_one, on_other = paired(tmp_path).finding.split("; ")
+    write_session(0, stacks=tuple("abcde"), where=places, change=faster)
+    on_one, on_other = paired().finding.split("; ")
     assert re.fullmatch(r"b is 2\.[45](\d)?( to 2\.5)? times faster than a on eth1g", on_one)
     assert on_other.endswith(" on shm")
-    by_size, mixed, tie = (paired(tmp_path, "a", one).finding.split("; ")[0] for one in "ced")
+    by_size, mixed, tie = (paired("a", one).finding.split("; ")[0] for one in "ced")
     assert "times faster than c for medium and large messages on eth1g, c is " in by_size
     assert by_size.endswith(" for small messages")
     counts = [int(count) for count in re.findall(r"in (\d+)", mixed)]
     assert "e is " in mixed and "a is " in mixed
     assert counts == sorted(counts, reverse=True) and f"in {counts[0]} of {sum(counts)} " in mixed
     assert tie.startswith("a and d are equal within noise ")
-    assert ";" not in paired(tmp_path, "eth1g", "shm", by="fabric").finding
+    assert ";" not in paired("eth1g", "shm", by="fabric").finding
 
 
 def test_a_mean_is_ahead_where_its_interval_clears_one():
@@ -256,11 +257,11 @@ def test_a_mean_is_ahead_where_its_interval_clears_one():
     assert comparison.mean_text(unknown, "a", "b") == ""
 
 
-def test_one_repeat_a_side_wins_nothing(tmp_path):
-    write_session(tmp_path, 0, stacks=STACKS, change=mpich_faster_when_large, repeats=1)
-    assert set(paired(tmp_path, *STACKS).bands["winner"]) == {pairing.UNKNOWN}
+def test_one_repeat_a_side_wins_nothing():
+    write_session(0, stacks=STACKS, change=mpich_faster_when_large, repeats=1)
+    assert set(paired(*STACKS).bands["winner"]) == {pairing.UNKNOWN}
     for sides in (STACKS, ()):
-        show(tmp_path, *sides, status=3)
+        show(*sides, status=3)
 
 
 @pytest.mark.parametrize(
@@ -270,39 +271,39 @@ def test_one_repeat_a_side_wins_nothing(tmp_path):
         ({"suites": {"imb": {"version": "2021.3"}}}, {}, "suites"),
     ],
 )
-def test_unequal_conditions_are_refused_by_name(tmp_path, first, second, what):
+def test_unequal_conditions_are_refused_by_name(first, second, what):
     """Of two sides and of all pairs, until they are allowed."""
-    write_session(tmp_path, 0, where=[of_stack("a", **first), of_stack("b", **second)])
+    write_session(0, where=[of_stack("a", **first), of_stack("b", **second)])
     with refused_as("not-comparable", match=f"measured under different conditions: {what} of"):
-        paired(tmp_path)
-    [refused] = pairing.every_pair(Store(tmp_path), "latest")
-    assert isinstance(refused, str) and f"--allow {what}" in refused
-    [every] = pairing.every_pair(Store(tmp_path), "latest", allow=(what,))
-    for allowed in (every, paired(tmp_path, allow=[what])):
-        assert not isinstance(allowed, str) and allowed.unequal[0].startswith(what)
+        paired()
+    [refused] = pairing.every_pair(Store(HERE), "latest")
+    assert f"--allow {what}" in refused
+    [every] = pairing.every_pair(Store(HERE), "latest", allow=(what,))
+    for allowed in (every, paired(allow=[what])):
+        assert allowed.unequal[0].startswith(what)
 
 
-def test_stacks_on_other_nodes_are_to_be_measured_in_one_job(tmp_path):
+def test_stacks_on_other_nodes_are_to_be_measured_in_one_job():
     nodes = {"a": "n1,n2", "b": "n1,n3"}
-    write_session(tmp_path, 0, where=[{"stack": s, "nodelist": n} for s, n in nodes.items()])
+    write_session(0, where=[{"stack": s, "nodelist": n} for s, n in nodes.items()])
     with refused_as("not-comparable", match=r"\(-p a -S paired_stack=b\)"):
-        paired(tmp_path)
+        paired()
 
 
-def test_programs_of_what_one_side_did_not_run_are_not_compared(tmp_path):
+def test_programs_of_what_one_side_did_not_run_are_not_compared():
     """A stack without IMB and one with it share what both can measure."""
     mpi4py = {"mpi4py": {"version": "4.1.2"}}
     both = {"imb": {"version": "2021.11"}, **mpi4py}
     rows = [("a", "p2p", both), ("a", "p2p_mpi4py", both), ("b", "p2p_mpi4py", mpi4py)]
     where = [{**of_stack(stack, suites=suites), "group": group} for stack, group, suites in rows]
-    write_session(tmp_path, 0, where=where)
-    assert paired(tmp_path).unequal == ()
+    write_session(0, where=where)
+    assert paired().unequal == ()
 
 
 @pytest.mark.parametrize("words", ["a nosuch", "a b --by colour", "a a", "a b --allow it"])
-def test_bad_input(tmp_path, words):
-    write_session(tmp_path, 0, stacks=AB)
-    show(tmp_path, *words.split(), status=2)
+def test_bad_input(words):
+    write_session(0, stacks=AB)
+    show(*words.split(), status=2)
 
 
 OF_A = {
@@ -332,20 +333,20 @@ SAME = ["only the MPI differs"]
         ({"programs": {}}, []),
     ],
 )
-def test_that_programs_were_built_otherwise_or_are_the_same_files_is_said(tmp_path, of_b, said):
+def test_that_programs_were_built_otherwise_or_are_the_same_files_is_said(of_b, said):
     """One compiler has two names; the library of another MPI is another one, of course."""
-    built = of_conditions(tmp_path, a=OF_A, b={"suites": {"imb": {}}, **of_b}).built
+    built = of_conditions(a=OF_A, b={"suites": {"imb": {}}, **of_b}).built
     for sentence, words in zip(built, said, strict=True):
         assert words in sentence
 
 
-def test_the_command_writes_a_page_with_charts_and_maps(tmp_path):
+def test_the_command_writes_a_page_with_charts_and_maps():
     many = dict.fromkeys(("Allreduce", "Bcast", "Alltoall", "Reduce"), "t_avg_us")
     places = [{}, {"pinning": "scatter"}]
     three = (*STACKS, "third-spack")
-    write_session(tmp_path, 0, stacks=three, benchmarks=many, sizes=(32, 1048576), where=places)
-    show(tmp_path, *STACKS)
-    page = (tmp_path / "compare.html").read_text()
+    write_session(0, stacks=three, benchmarks=many, sizes=(32, 1048576), where=places)
+    show(*STACKS)
+    page = Path("compare.html").read_text()
     assert page.count("scatterpolar") >= 4  # two stacks at 32 B and at 1 MiB
     assert "best stack: node, eth1g, 2 nodes, 1 per node, bunch" in page
     assert "third-spack" not in page, "nobody asked for it"

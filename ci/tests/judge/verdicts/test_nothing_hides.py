@@ -7,12 +7,13 @@ from functools import partial
 
 import pytest
 
+from dataset_here import HERE, judged, write_sessions
 from mpibench.judge import accept, drift
 from mpibench.judge import policy as verdict_policy
 from mpibench.judge.policy import AcceptedLevel, Policy
 from mpibench.store.sessions import CONFIRMS
 from mpibench.store.store import Store
-from synthetic_verdicts import NIGHTLY, by, judged, write_sessions
+from synthetic_verdicts import NIGHTLY, by
 
 #: Nights with 1 % noise.
 write = partial(write_sessions, noise=0.01, labels=NIGHTLY, repeats=3)
@@ -20,11 +21,11 @@ write = partial(write_sessions, noise=0.01, labels=NIGHTLY, repeats=3)
 TWO_SIZES = {"sizes": (8, 65536)}
 
 
-def accepted(folder, baseline, candidates=1):
+def accepted(baseline, candidates=1):
     """The newest sessions as candidates, against those before."""
     names = [f"latest~{back}" for back in range(candidates + baseline)]
     sides = ",".join(names[candidates:]), ",".join(names[:candidates])
-    return accept.decide(Store(folder), *sides)
+    return accept.decide(Store(HERE), *sides)
 
 
 @pytest.mark.parametrize(
@@ -37,64 +38,62 @@ def accepted(folder, baseline, candidates=1):
     ],
     ids=["a doubled night after a glitch", "a loss of 0.5 % a night", "of 10 %", "after a bad one"],
 )
-def test_a_loss_is_red_whatever_was_before(tmp_path, changes):
-    write(tmp_path, changes)
-    answer = judged(tmp_path)
+def test_a_loss_is_red_whatever_was_before(changes):
+    write(changes)
+    answer = judged()
     assert answer.decision == "FAIL"
     if changes[-1] == 1.9:
         assert answer.counts.history.slower == answer.counts.history.metrics
 
 
-def test_a_lasting_loss_stays_red_until_it_is_accepted(tmp_path, monkeypatch):
+def test_a_lasting_loss_stays_red_until_it_is_accepted(monkeypatch):
     """110 nights after, with its first night; and a larger loss is not what was accepted."""
-    write(tmp_path, [1.0] * 20 + [1.08] * 110, **TWO_SIZES)
-    answer = judged(tmp_path)
+    write([1.0] * 20 + [1.08] * 110, **TWO_SIZES)
+    answer = judged()
     assert answer.decision == "FAIL"
     assert [problem.since for problem in answer.problems.drift] == ["2026-01-25"]
     for percent, decision in ((10.0, "PASS"), (3.0, "FAIL")):
         level = AcceptedLevel(date(2026, 1, 25), percent, "new switch")
         monkeypatch.setattr(verdict_policy, "load", lambda *_, level=level: Policy(levels=(level,)))
-        assert judged(tmp_path).decision == decision, percent
+        assert judged().decision == decision, percent
 
 
-def test_a_night_that_missed_a_reference_is_no_history(tmp_path):
-    write(tmp_path, 6)
-    write(tmp_path, [1.8] * 2, first=6, result="fail")
-    write(tmp_path, [1.8], first=8)
-    answer = judged(tmp_path)
+def test_a_night_that_missed_a_reference_is_no_history():
+    write(6)
+    write([1.8] * 2, first=6, result="fail")
+    write([1.8], first=8)
+    answer = judged()
     assert answer.decision == "FAIL"
     assert answer.counts.history.slower == answer.counts.history.metrics
 
 
-def test_an_unchanged_machine_under_load_is_not_refused_by_one_session(tmp_path):
+def test_an_unchanged_machine_under_load_is_not_refused_by_one_session():
     """Five sessions that differ by factors, and one as slow as the
     slowest: nothing is known, nothing refused.
     """
-    write(tmp_path, [1.0, 2.5, 1.4, 4.0, 1.8, 4.5])
-    decided = accepted(tmp_path, 5)
+    write([1.0, 2.5, 1.4, 4.0, 1.8, 4.5])
+    decided = accepted(5)
     assert decided.decision == "inconclusive"
     assert set(decided.judgement.metrics["seen_percent"]) == {None}, "nothing would be seen"
 
 
 @pytest.mark.parametrize(("sessions", "candidates"), [(3, 3), (5, 1)])
 @pytest.mark.parametrize(("factor", "decision"), [(1.0, "accepted"), (1.12, "refused")])
-def test_a_quiet_machine_is_decided_with_few_sessions(
-    tmp_path, sessions, candidates, factor, decision
-):
-    write(tmp_path, [1.0] * sessions + [factor] * candidates, noise=0.003)
-    decided = accepted(tmp_path, sessions, candidates)
+def test_a_quiet_machine_is_decided_with_few_sessions(sessions, candidates, factor, decision):
+    write([1.0] * sessions + [factor] * candidates, noise=0.003)
+    decided = accepted(sessions, candidates)
     assert decided.decision == decision, decided.headline
 
 
 @pytest.mark.parametrize(("again", "decision"), [(1.0, "PASS"), (1.6, "FAIL")])
-def test_what_could_not_be_judged_again_is_not_gone(tmp_path, again, decision):
+def test_what_could_not_be_judged_again_is_not_gone(again, decision):
     """Of three nights before nobody can say whether 1.6 times is unusual;
     where 1.9 times was called it is no all-clear.
     """
-    first = write(tmp_path, [1.0] * 3 + [1.9], **TWO_SIZES)
+    first = write([1.0] * 3 + [1.9], **TWO_SIZES)
     labels = {"run": "confirmation", CONFIRMS: first}
-    write(tmp_path, [again], first=50, night=3, labels=labels, **TWO_SIZES)
-    assert judged(tmp_path, first).decision == decision
+    write([again], first=50, night=3, labels=labels, **TWO_SIZES)
+    assert judged(first).decision == decision
 
 
 @pytest.mark.parametrize(
@@ -108,31 +107,31 @@ def test_what_could_not_be_judged_again_is_not_gone(tmp_path, again, decision):
     ],
     ids=["one size", "half of a curve"],
 )
-def test_no_size_inside_its_margin_is_called(tmp_path, change, called):
+def test_no_size_inside_its_margin_is_called(change, called):
     """Not for another of its band, nor because the whole curve is slower."""
-    write(tmp_path, [1.0] * 15 + [change], noise=0.003)
-    judgement = accepted(tmp_path, 15).judgement
+    write([1.0] * 15 + [change], noise=0.003)
+    judgement = accepted(15).judgement
     assert judgement.verdict == "regressed"
     assert sorted(judgement.metrics.filter(verdict="regressed")["message_bytes"]) == called
     for row in judgement.bands.filter(verdict="regressed").to_dicts():
         assert 100 * row["slower"] > row["margin_percent"], row
 
 
-def test_an_improvement_that_was_lost_again_is_told(tmp_path):
+def test_an_improvement_that_was_lost_again_is_told():
     """A better level of thirty nights is the baseline; going back to the old one is a loss."""
-    write(tmp_path, [1.0] * 20 + [0.8] * 40 + [1.0] * 8, **TWO_SIZES)
-    [event] = [event for event in drift.watch(Store(tmp_path), "testbed").events if event.worse]
+    write([1.0] * 20 + [0.8] * 40 + [1.0] * 8, **TWO_SIZES)
+    [event] = [event for event in drift.watch(Store(HERE), "testbed").events if event.worse]
     assert event.since == date(2026, 3, 6)
 
 
 @pytest.mark.parametrize(("factor", "decision"), [(2.0, "FAIL"), (1.2, "PASS")])
-def test_a_new_mpi_version_hides_no_doubled_time(tmp_path, factor, decision):
+def test_a_new_mpi_version_hides_no_doubled_time(factor, decision):
     """Its first night has no night before it that measured alike; it
     is told what it is against the others.
     """
-    write(tmp_path, 20)
-    write(tmp_path, [factor], first=20, repeats=5, mpi_version="5.0.11")
-    answer = judged(tmp_path)
+    write(20)
+    write([factor], first=20, repeats=5, mpi_version="5.0.11")
+    answer = judged()
     assert answer.decision == decision, answer.lines
     assert answer.counts.history.judged == (21 if decision == "FAIL" else 0)
     assert any("began anew: " in note for note in answer.notes)

@@ -5,10 +5,12 @@ verdict, and never passed over in silence.
 import errno
 import json
 import os
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
+from dataset_here import HERE, write_sessions
 from mpibench.commands.sessions import app
 from mpibench.judge import gate
 from mpibench.pages import session as report
@@ -18,7 +20,7 @@ from page_reader import Reader
 from reframe_tests.harness.vocabulary import BadInput
 from refusals import refused_as
 from synthetic_session import case, session_of
-from synthetic_verdicts import NIGHTLY, write_sessions
+from synthetic_verdicts import NIGHTLY
 
 #: A record as the command writes it.
 RECORD = (
@@ -26,37 +28,36 @@ RECORD = (
 )
 
 
-@pytest.fixture
-def folder(tmp_path):
-    write_sessions(tmp_path, 3, labels=NIGHTLY)
-    return tmp_path
+@pytest.fixture(autouse=True)
+def three_nights():
+    write_sessions(3, labels=NIGHTLY)
 
 
-def newest(folder):
-    return Store(folder).find_session("latest").session
+def newest():
+    return Store(HERE).find_session("latest").session
 
 
-def test_a_withdrawn_session_is_no_part_of_verdicts_until_it_is_restored(folder):
-    store = Store(folder)
-    last = newest(folder)
+def test_a_withdrawn_session_is_no_part_of_verdicts_until_it_is_restored():
+    store = Store(HERE)
+    last = newest()
     with refused_as("session-missing"):
         store.restore(last)
     one = store.withdraw(last[:12], "maintenance\nof the switches")
     assert one.session == last and one.why == "maintenance of the switches" and one.who
-    assert Store(folder).cases("testbed").collect()["session"].n_unique() == 2
-    answer = gate.decide(Store(folder), "testbed")
+    assert Store(HERE).cases("testbed").collect()["session"].n_unique() == 2
+    answer = gate.decide(Store(HERE), "testbed")
     assert answer.session != last
     assert any(last[:8] in note and "of the switches" in note for note in answer.notes)
     with refused_as("name-taken"):
-        Store(folder).withdraw(last, "second reason")
+        Store(HERE).withdraw(last, "second reason")
     with refused_as("session-missing", match="of the switches; it takes part in no verdict"):
-        gate.decide(Store(folder), "testbed", last)
-    assert Store(folder).restore(last) == one
-    assert newest(folder) == last
-    for path in folder.glob("cases/*/*/*.parquet"):
-        Store(folder).withdraw(path.stem, "maintenance")
+        gate.decide(Store(HERE), "testbed", last)
+    assert Store(HERE).restore(last) == one
+    assert newest() == last
+    for path in HERE.glob("cases/*/*/*.parquet"):
+        Store(HERE).withdraw(path.stem, "maintenance")
     with refused_as("session-missing", match="all 3 matching sessions are withdrawn"):
-        gate.decide(Store(folder), "testbed")
+        gate.decide(Store(HERE), "testbed")
 
 
 @pytest.mark.parametrize(
@@ -69,32 +70,32 @@ def test_a_withdrawn_session_is_no_part_of_verdicts_until_it_is_restored(folder)
     ],
     ids=["deep", "other", "no reason", "no day"],
 )
-def test_a_damaged_record_stops_every_verdict(folder, text):
+def test_a_damaged_record_stops_every_verdict(text):
     """Which session takes no part is not known then: no answer may rest on a guess."""
-    path = folder / records.Withdrawal.kind / "session.0.json"
+    path = Path(records.Withdrawal.kind, "session.0.json")
     path.parent.mkdir()
     path.write_text(text)
     with refused_as("file-damaged", match=r"session\.0\.json"):
-        gate.decide(Store(folder), "testbed")
+        gate.decide(Store(HERE), "testbed")
     path.write_text(RECORD)
-    assert [one.why for one in Store(folder).withdrawn.values()] == ["wrong cable"]
+    assert [one.why for one in Store(HERE).withdrawn.values()] == ["wrong cable"]
 
 
-def test_an_answer_counts_for_the_session_whose_name_it_has(folder):
-    records.answer(folder, "a-session", records.GATE, "nightly", [])
-    (folder / "answers" / "a-session.gate.json").rename(folder / "answers" / "another.gate.json")
+def test_an_answer_counts_for_the_session_whose_name_it_has():
+    records.answer(HERE, "a-session", records.GATE, "nightly", [])
+    Path("answers/a-session.gate.json").rename("answers/another.gate.json")
     with refused_as("file-damaged", match="name it a-session"):
-        records.answers(folder)
+        records.answers(HERE)
 
 
 @pytest.mark.parametrize("kind", ["file", "dead link", "unreadable"])
-def test_a_folder_that_cannot_be_read_is_not_one_without_records(folder, kind, monkeypatch):
+def test_a_folder_that_cannot_be_read_is_not_one_without_records(kind, monkeypatch):
     """Otherwise what was withdrawn would count again, and nobody would know."""
-    place = folder / records.Withdrawal.kind
+    place = Path(records.Withdrawal.kind)
     if kind == "file":
         place.write_text("")
     elif kind == "dead link":
-        place.symlink_to(folder / "gone")
+        place.symlink_to("gone")
     else:
         place.mkdir()
 
@@ -104,7 +105,7 @@ def test_a_folder_that_cannot_be_read_is_not_one_without_records(folder, kind, m
 
         monkeypatch.setattr(os, "scandir", refuse)
     with refused_as("file-unreadable"):
-        assert Store(folder).withdrawn
+        assert Store(HERE).withdrawn
 
 
 def test_a_report_says_first_that_its_session_is_withdrawn(tmp_path):
@@ -113,15 +114,15 @@ def test_a_report_says_first_that_its_session_is_withdrawn(tmp_path):
     assert f"{said}. " in Reader(page).text["top"] and '<p class="verdict bad">' in page
 
 
-def test_the_commands_withdraw_list_and_restore(folder):
+def test_the_commands_withdraw_list_and_restore():
     def run(*words):
-        done = CliRunner().invoke(app, [*words, "--dataset", str(folder)])
+        done = CliRunner().invoke(app, [*words, "--dataset", "."])
         assert done.exit_code == 0
         return done.output
 
-    last = newest(folder)
+    last = newest()
     run("withdraw", last, "--why", "\x1b[31mred")
-    assert json.loads((folder / "withdrawn" / f"{last}.json").read_text())["why"] == "red"
+    assert json.loads(Path(f"withdrawn/{last}.json").read_text())["why"] == "red"
     assert last[:8] in run("list", "--withdrawn")
     run("withdraw", last, "--undo")
     assert "no session is withdrawn" in run("list", "--withdrawn")
@@ -132,7 +133,7 @@ def test_the_commands_withdraw_list_and_restore(folder):
     [("0000", "x"), ("ffffffff", "x"), ("../../etc", "x"), ("00000001", " \n")],
     ids=["several", "none", "a path", "no reason"],
 )
-def test_bad_input_withdraws_nothing(folder, session, why):
+def test_bad_input_withdraws_nothing(session, why):
     with pytest.raises(BadInput):
-        Store(folder).withdraw(session, why)
-    assert Store(folder).withdrawn == {}
+        Store(HERE).withdraw(session, why)
+    assert Store(HERE).withdrawn == {}

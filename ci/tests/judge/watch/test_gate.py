@@ -6,24 +6,26 @@ import copy
 import json
 import re
 from datetime import datetime, timedelta, timezone
+from pathlib import Path
 
 import msgspec
 import pytest
 
+from dataset_here import HERE, ask, write_session, write_sessions
 from mpibench import answers
 from mpibench.judge import gate
 from mpibench.store import sessions
 from mpibench.store.store import Store
 from synthetic_session import SMALL_REPORT
-from synthetic_verdicts import NIGHTLY, ask, by, write_session, write_sessions
+from synthetic_verdicts import NIGHTLY, by
 
 #: The sessions here are of January 2026; whoever asks about their age says so.
 GATE = "gate --max-age 100000"
 
 
-def last_cases(folder):
+def last_cases():
     """Table of cases of the newest session."""
-    return max((folder / "cases").rglob("*.parquet"), key=lambda path: path.parent.name)
+    return max(Path("cases").rglob("*.parquet"), key=lambda path: path.parent.name)
 
 
 def of_bunch(row):
@@ -47,10 +49,10 @@ MISSED = {
 NO_REFERENCE = {**MISSED, "reference": None, "upper": None, "outcome": "no reference"}
 
 
-def test_one_slow_night_fails_against_the_nights_before(tmp_path):
+def test_one_slow_night_fails_against_the_nights_before():
     """Drift waits until a change has lasted."""
-    write_sessions(tmp_path, [1.0] * 8 + [by(1.12, "PingPong")])
-    said = ask(tmp_path, GATE)
+    write_sessions([1.0] * 8 + [by(1.12, "PingPong")])
+    said = ask(GATE)
     counts = said.out.splitlines()[2]
     assert said.status == 1
     assert "0 changes for the worse in 9 nights of 9 (too few nights: 9 of 13); " in counts
@@ -59,134 +61,134 @@ def test_one_slow_night_fails_against_the_nights_before(tmp_path):
         ("none", 0, "; not compared with sessions before; "),
         ("20260107:20260201", 1, "compared with 6 sessions before"),
     ):
-        said = ask(tmp_path, GATE, "--history", history)
+        said = ask(GATE, "--history", history)
         assert said.status == status and words in said.out
 
 
-def test_without_a_history_the_gate_says_what_it_cannot_know(tmp_path):
+def test_without_a_history_the_gate_says_what_it_cannot_know():
     """One night against another is no ground to fail for a small
     loss, nor are those of another version.
     """
-    write_sessions(tmp_path, [1.0, 1.12])
-    status, out, _ = ask(tmp_path, GATE)
+    write_sessions([1.0, 1.12])
+    status, out, _ = ask(GATE)
     assert status == 0
     assert out.startswith("PASS: ") and "no value was judged: " in out.splitlines()[0]
     assert (
         "nothing was compared with 1 session before; 21 metrics not judged: too few nights" in out
     )
-    write_sessions(tmp_path, [1.05, 0.97], first=2)
-    write_sessions(tmp_path, 6, first=4, mpi_version="4.1.6")
-    write_sessions(tmp_path, [1.3], first=10)
-    said = ask(tmp_path, GATE)
+    write_sessions([1.05, 0.97], first=2)
+    write_sessions(6, first=4, mpi_version="4.1.6")
+    write_sessions([1.3], first=10)
+    said = ask(GATE)
     assert said.status == 3
     assert "not used: 6 sessions with MPI version 4.1.6" in said.out
 
 
-def test_where_no_session_is_named_the_last_whole_night_is_judged(tmp_path):
+def test_where_no_session_is_named_the_last_whole_night_is_judged():
     """And nobody's newer run of a few cases."""
-    night = write_sessions(tmp_path, 2, labels=NIGHTLY)
+    night = write_sessions(2, labels=NIGHTLY)
     for number, labels in ((2, None), (3, NIGHTLY)):
-        write_session(tmp_path, number, labels=labels, command_line="reframe -r -n ImbP")
-    said = ask(tmp_path, GATE)
+        write_session(number, labels=labels, command_line="reframe -r -n ImbP")
+    said = ask(GATE)
     assert said.status == 0 and said.out.startswith(f"PASS: testbed, session {night[:8]}")
 
 
-def test_values_without_their_cases_are_red(tmp_path):
+def test_values_without_their_cases_are_red():
     """Nothing else says that the session exists: the one before it would stand in for it."""
-    newest = write_sessions(tmp_path, 2)
-    path = last_cases(tmp_path)
+    newest = write_sessions(2)
+    path = last_cases()
     path.unlink()
     for command in ("gate", f"gate --session {newest}", "gate --only=completeness", "drift"):
-        said = ask(tmp_path, command)
+        said = ask(command)
         assert said.status == 2 and f"{path} is gone, but " in said.err
 
 
-def test_what_an_interruption_kept_from_running_is_one_line_and_no_failure(tmp_path):
-    write_session(tmp_path, 0, stacks=("a", "b", "c"))
+def test_what_an_interruption_kept_from_running_is_one_line_and_no_failure():
+    write_session(0, stacks=("a", "b", "c"))
     stopped = {"result": "abort", "evidence": "missing", "reason": "aborted due to ForceExitError"}
     others = [{"stack": stack, **stopped} for stack in ("b", "c")]
-    write_session(tmp_path, 1, where=[{"stack": "a"}, *others])
-    said = ask(tmp_path, GATE)
+    write_session(1, where=[{"stack": "a"}, *others])
+    said = ask(GATE)
     lines = said.out.splitlines()
     assert said.status == 1 and "1 of 3 cases proven" in lines[1]
     assert "interrupted: 2 of 3 cases did not run (SIGTERM or SIGHUP)" in lines
     assert not [line for line in lines if line.startswith("evidence:")]
-    said = ask(tmp_path, "gate --only=completeness")
+    said = ask("gate --only=completeness")
     assert said.status == 1 and "; interrupted (SIGTERM or SIGHUP); last proven" in said.out
 
 
-def test_a_day_that_cannot_be_read_hides_no_session(tmp_path):
+def test_a_day_that_cannot_be_read_hides_no_session():
     """Another user's, say, of whom the newest night is; a ring of
     links cannot be read by root either.
     """
-    write_sessions(tmp_path, 2)
-    (tmp_path / "refused").mkdir()
-    for folder in (last_cases(tmp_path).parent, tmp_path / "refused"):
-        folder.rename(tmp_path / "away")
+    write_sessions(2)
+    Path("refused").mkdir()
+    for folder in (last_cases().parent, Path("refused")):
+        folder.rename("away")
         folder.symlink_to(folder)
-        said = ask(tmp_path, GATE)
+        said = ask(GATE)
         assert said.status == 2 and f"{folder} cannot be read" in said.err
         folder.unlink()
-        (tmp_path / "away").rename(folder)
+        Path("away").rename(folder)
 
 
-def test_a_night_whose_history_is_to_come_does_not_pass(tmp_path):
+def test_a_night_whose_history_is_to_come_does_not_pass():
     """A clock set back puts a slow night before the nights it would be held against."""
     now = datetime.now(timezone.utc)
-    write_session(tmp_path, 0, started=now - timedelta(days=1))
-    chosen = write_session(tmp_path, 1, started=now - timedelta(hours=1), change=by(1.3))
-    later = write_session(tmp_path, 2, started=now + timedelta(days=2))
-    said = ask(tmp_path, f"gate --session {chosen}")
+    write_session(0, started=now - timedelta(days=1))
+    chosen = write_session(1, started=now - timedelta(hours=1), change=by(1.3))
+    later = write_session(2, started=now + timedelta(days=2))
+    said = ask(f"gate --session {chosen}")
     assert said.status == 2 and "which is in the future: correct the clock" in said.err
-    Store(tmp_path).withdraw(later, "its clock")
-    assert ask(tmp_path, f"gate --session {chosen}").status == 0
+    Store(HERE).withdraw(later, "its clock")
+    assert ask(f"gate --session {chosen}").status == 0
 
 
-def test_references_that_have_gone_are_reported(tmp_path):
+def test_references_that_have_gone_are_reported():
     """A references.yaml that is no longer there makes nothing
     fail, and must not look as if it held.
     """
     held = {**MISSED, "outcome": "pass"}
-    write_session(tmp_path, 0, where={"gates": [held, {**held, "metric": "b"}]})
+    write_session(0, where={"gates": [held, {**held, "metric": "b"}]})
     gates = [held, {**NO_REFERENCE, "metric": "b"}]
     for number in (1, 2):
-        write_session(tmp_path, number, where={"gates": gates})
-        status, out, _ = ask(tmp_path, GATE)
+        write_session(number, where={"gates": gates})
+        status, out, _ = ask(GATE)
         gone = "1 reference (references.yaml) of session 00000001 no longer there"
         assert status == 0 and (gone in out.splitlines()[0]) is (number == 1)
 
 
-def test_the_system_is_that_of_the_session(tmp_path):
+def test_the_system_is_that_of_the_session():
     """Another system in the dataset, however new or damaged, changes
     nothing for a session given by its id.
     """
     for first, system in ((0, "mine"), (2, "other")):
-        write_sessions(tmp_path, 2, first=first, system=system)
-    assert ask(tmp_path, GATE).out.startswith("PASS: other, session 00000004")
-    for path in tmp_path.glob("*/system=other/*/*.parquet"):
+        write_sessions(2, first=first, system=system)
+    assert ask(GATE).out.startswith("PASS: other, session 00000004")
+    for path in HERE.glob("*/system=other/*/*.parquet"):
         path.write_bytes(path.read_bytes()[:-40])
-    said = ask(tmp_path, f"{GATE} --session 00000002")
+    said = ask(f"{GATE} --session 00000002")
     assert said.status == 0 and said.out.startswith("PASS: mine, session 00000002")
-    said = ask(tmp_path, GATE)
+    said = ask(GATE)
     assert said.status == 2 and "truncated" in said.err
 
 
-def test_a_damaged_older_session_is_named_and_stops_until_it_is_removed(tmp_path):
-    write_sessions(tmp_path, 3)
-    [path] = tmp_path.glob("samples/*/*/00000002-*.parquet")
+def test_a_damaged_older_session_is_named_and_stops_until_it_is_removed():
+    write_sessions(3)
+    [path] = HERE.glob("samples/*/*/00000002-*.parquet")
     path.write_bytes(path.read_bytes()[:-40])
-    status, out, err = ask(tmp_path, f"{GATE} --json")
+    status, out, err = ask(f"{GATE} --json")
     assert (status, out) == (2, "") and f"{path} is truncated" in err
-    for one in list(tmp_path.rglob(path.name)):
+    for one in list(HERE.rglob(path.name)):
         one.unlink()
-    said = ask(tmp_path, GATE)
+    said = ask(GATE)
     assert said.status == 0 and "in 2 nights of 2" in said.out
 
 
 FORGED = "up\x1b[2J\r\nPASS: all is well"
 
 
-def test_what_is_stored_forges_no_line_of_an_answer(tmp_path):
+def test_what_is_stored_forges_no_line_of_an_answer():
     """A label and the fields of a case, from the database's report
     and in a dataset that others wrote.
     """
@@ -195,17 +197,17 @@ def test_what_is_stored_forges_no_line_of_an_answer(tmp_path):
     (entry,) = report["runs"][0]["testcases"]
     entry.update(dict.fromkeys(("partition", "environ", "name", "fail_reason"), FORGED))
     entry.update(job_nodelist=[FORGED], condition={"stack": FORGED})
-    (tmp_path / "report.json").write_text(json.dumps(report))
-    session = sessions.read_report(tmp_path / "report.json")
+    Path("report.json").write_text(json.dumps(report))
+    session = sessions.read_report(Path("report.json"))
     (case,) = session.cases
     texts = [session.labels["run"], case.partition, case.stack, case.name, case.nodelist]
     assert texts == ["up PASS: all is well"] * 5
     given = {"labels": {"run": FORGED}, "stacks": [FORGED], "evidence": "missing"}
     for number, field in enumerate(("reason", "partition")):
-        write_session(tmp_path, number, where={field: FORGED}, **given)
-    accept = f"accept --baseline latest~1 --out {tmp_path}/out"
+        write_session(number, where={field: FORGED}, **given)
+    accept = "accept --baseline latest~1 --out out"
     for command in ("gate", "gate --only=completeness", accept):
-        status, out, err = ask(tmp_path, command)
+        status, out, err = ask(command)
         assert status in (1, 2), command
         said = out + err
         assert said and "\x1b" not in said and "\r" not in said, command
@@ -213,25 +215,25 @@ def test_what_is_stored_forges_no_line_of_an_answer(tmp_path):
 
 
 @pytest.mark.parametrize("partial", ["", "--partial"])
-def test_fewer_repeats_than_the_nights_before_are_a_hole(tmp_path, partial):
+def test_fewer_repeats_than_the_nights_before_are_a_hole(partial):
     """With one repeat nothing is held against them, and everything may be
     twice as slow; also in the second such night. More repeats once are no new normal.
     """
-    write_sessions(tmp_path, 7, labels=NIGHTLY)
-    write_session(tmp_path, 7, labels=NIGHTLY, repeats=10)
-    write_session(tmp_path, 8, labels=NIGHTLY)
-    assert ask(tmp_path, GATE).status == 0
+    write_sessions(7, labels=NIGHTLY)
+    write_session(7, labels=NIGHTLY, repeats=10)
+    write_session(8, labels=NIGHTLY)
+    assert ask(GATE).status == 0
     cut = f"reframe -r {'-n ImbPointToPoint' if partial else ''} -S repeats=1"
     for number in (9, 10):
         slow = {"change": by(2.0), "repeats": 1, "command_line": cut}
-        name = write_session(tmp_path, number, labels=NIGHTLY, **slow)
-        said = ask(tmp_path, f"{GATE} --session {name} {partial}")
+        name = write_session(number, labels=NIGHTLY, **slow)
+        said = ask(f"{GATE} --session {name} {partial}")
         assert said.status == 1
         assert "PingPong (1 of 5 repeats), Uniband (1 of 5 repeats)" in said.out
 
 
-def test_many_problems_of_one_kind_hide_none_of_another(tmp_path):
-    write_sessions(tmp_path, [1.0] * 20 + [1.3] * 2, noise=0.01)
+def test_many_problems_of_one_kind_hide_none_of_another():
+    write_sessions([1.0] * 20 + [1.3] * 2, noise=0.01)
     worse = {**MISSED, "metric": "b", "value": 12.0}
     missed = {"result": "fail", "fail_phase": "performance", "gates": [MISSED, worse, NO_REFERENCE]}
     broken = [
@@ -246,8 +248,8 @@ def test_many_problems_of_one_kind_hide_none_of_another(tmp_path):
         for number in range(30)
     ]
     where = [missed, *broken]
-    write_session(tmp_path, 22, noise=0.01, change=by(1.3), where=where, edit=of_bunch)
-    said = ask(tmp_path, "gate")
+    write_session(22, noise=0.01, change=by(1.3), where=where, edit=of_bunch)
+    said = ask("gate")
     lines = said.out.splitlines()
     assert said.status == 1 and len(lines) == gate.MOST_LINES
     assert "1 of 31 cases proven, 1 measured;" in lines[1]
@@ -260,14 +262,14 @@ def test_many_problems_of_one_kind_hide_none_of_another(tmp_path):
     assert re.match(r"\.\.\. and \d+ more \(28 evidence, 1 reference, 1 history\)", lines[10])
 
 
-def test_all_kinds_of_problems_are_as_the_schema_says(tmp_path):
+def test_all_kinds_of_problems_are_as_the_schema_says():
     both = {"stacks": ("a", "b"), "noise": 0.01}
     where = [{"stack": name, "gates": [MISSED, {**MISSED, "value": None}]} for name in "ab"]
-    write_sessions(tmp_path, 20, **both)
-    write_sessions(tmp_path, [1.3] * 2, first=20, where=where, **both)
+    write_sessions(20, **both)
+    write_sessions([1.3] * 2, first=20, where=where, **both)
     where[1] = {"stack": "b", "evidence": "missing", "reason": "up\x1b[2J"}
-    write_sessions(tmp_path, [1.3], first=22, noise=0.01, where=where)
-    said = ask(tmp_path, "gate --json")
+    write_sessions([1.3], first=22, noise=0.01, where=where)
+    said = ask("gate --json")
     answer = json.loads(said.out)
     msgspec.convert(answer, answers.Gate)
     assert said.status == 1
@@ -292,36 +294,36 @@ def test_all_kinds_of_problems_are_as_the_schema_says(tmp_path):
         ({"evidence": None, "result": "fail_deps", "reason": "a dependency failed"}, "failed"),
     ],
 )
-def test_a_case_without_proof_fails_the_gate_as_it_fails_the_report(tmp_path, changed, said):
-    write_session(tmp_path, 0, stacks=("a", "b"))
-    write_session(tmp_path, 1, where=[{"stack": "a"}, {"stack": "b", **changed}])
-    status, out, _ = ask(tmp_path, GATE)
+def test_a_case_without_proof_fails_the_gate_as_it_fails_the_report(changed, said):
+    write_session(0, stacks=("a", "b"))
+    write_session(1, where=[{"stack": "a"}, {"stack": "b", **changed}])
+    status, out, _ = ask(GATE)
     lines = out.splitlines()
     assert status == 1
     assert [line for line in lines if line.startswith("evidence: ImbPointToPoint") and said in line]
 
 
-def test_neither_an_old_session_nor_one_of_tomorrow_is_an_answer(tmp_path):
+def test_neither_an_old_session_nor_one_of_tomorrow_is_an_answer():
     now = datetime.now(timezone.utc)
-    write_session(tmp_path, 0)
-    write_session(tmp_path, 1, started=now - timedelta(hours=35))
-    assert ask(tmp_path, "gate").status == 0
-    assert ask(tmp_path, "gate --max-age 12").status == 1
-    path = tmp_path / "site_configs" / "testbed" / "policy.yaml"
+    write_session(0)
+    write_session(1, started=now - timedelta(hours=35))
+    assert ask("gate").status == 0
+    assert ask("gate --max-age 12").status == 1
+    path = Path("site_configs/testbed/policy.yaml")
     path.parent.mkdir(parents=True)
     path.write_text("max_age_hours: 30\n")
-    [problem] = gate.decide(Store(tmp_path), root=tmp_path).problems.age
+    [problem] = gate.decide(Store(HERE), root=HERE).problems.age
     assert problem.most_hours == 30
     for minutes, status in ((5, 0), (1200, 1)):
-        write_session(tmp_path, minutes, started=now + timedelta(minutes=minutes))
-        assert ask(tmp_path, "gate").status == status
+        write_session(minutes, started=now + timedelta(minutes=minutes))
+        assert ask("gate").status == status
 
 
-def test_a_verdict_is_of_what_was_written_since_the_last_one(tmp_path):
+def test_a_verdict_is_of_what_was_written_since_the_last_one():
     """One command measures, judges, measures again and judges again."""
-    write_session(tmp_path, 0)
-    store = Store(tmp_path)
+    write_session(0)
+    store = Store(HERE)
     for number in range(1, 4):
-        last = write_session(tmp_path, number)
+        last = write_session(number)
         store.reread()
         assert gate.decide(store, "testbed", max_age_hours=1e6).session == last

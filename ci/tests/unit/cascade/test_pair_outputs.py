@@ -102,10 +102,7 @@ def test_the_recordings_are_read_or_refused():
             BANDWIDTH,
             ("tag_bw", ""),
             65536,
-            {
-                "bandwidth_mb_per_s": pytest.approx(235.64 * 1.048576),
-                "message_rate_per_s": 3770.0,
-            },
+            {"bandwidth_mb_per_s": pytest.approx(235.64 * 1.048576), "message_rate_per_s": 3770.0},
         ),
         (PINGPONG, ("pingpong", "endpoint=rdm"), 65536, {"latency_us": 2779.41}),
     ):

@@ -3,6 +3,7 @@ not called, and what cannot be judged is red.
 """
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,15 +11,19 @@ import pytest
 from mpibench import cli
 from mpibench.judge import policy as verdict_policy
 from mpibench.judge.policy import Policy
+from mpibench.pages import session as report
 from mpibench.store import dataset
 from mpibench.store.store import Store
 from mpibench_tune import guidelines
+from page_reader import Reader
 from reframe_tests.harness.suites import catalogue
+from synthetic_session import HOSTILE
 from synthetic_tuning import samples, session_of
 
 NAMES = [row.name for row in catalogue.rows("guidelines")]
 SIZES = (16, 64, 256, 1024, 4096, 16384, 65536, 262144)
 WORST = ("Allreduce-vs-Reduce-Bcast", 65536)
+VIOLATED = {WORST: [1.8, 1.81, 1.79, 1.8, 1.82, 1.8]}
 
 
 def noise(seed=1, repeats=6, spread=0.05, centre=0.8):
@@ -59,21 +64,14 @@ def test_noise_is_not_called():
 @pytest.mark.parametrize(
     ("ratios", "refuse", "status"),
     [
-        ({**noise(), WORST: [1.8, 1.81, 1.79, 1.8, 1.82, 1.8]}, False, 0),
-        ({**noise(), WORST: [1.8, 1.81, 1.79, 1.8, 1.82, 1.8]}, True, 1),
+        ({**noise(), **VIOLATED}, False, 0),
+        ({**noise(), **VIOLATED}, True, 1),
         (noise(), True, 0),
         (noise(repeats=2), True, 3),
         ({}, True, cli.BAD_INPUT),
     ],
 )
-def test_exit_statuses(
-    ratios,
-    refuse,
-    status,
-    tmp_path,
-    monkeypatch,
-    capsys,
-):
+def test_exit_statuses(ratios, refuse, status, tmp_path, monkeypatch, capsys):
     measured = session_of(samples(ratios))
     dataset.export_session(measured, tmp_path)
     monkeypatch.setattr(Store, "session", lambda store, named: measured)
@@ -83,3 +81,10 @@ def test_exit_statuses(
     if ratios:
         data = json.loads(capsys.readouterr().out)
         assert sum(data[outcome] for outcome in guidelines.OUTCOMES) == len(data["guidelines"])
+
+
+def test_hostile_names_are_text_in_the_report():
+    session = session_of(samples(VIOLATED), stack=HOSTILE)
+    page = Reader(report.render(report.View(session, Path())))
+    assert HOSTILE in page.text["guidelines"]
+    assert not [tag for tag, _ in page.tags if tag in ("img", "iframe")]

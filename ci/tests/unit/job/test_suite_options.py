@@ -112,18 +112,14 @@ def test_pairs_side_by_side():
 
 
 @pytest.mark.parametrize(
-    "group, name, value",
-    [("threads", "off_cache", "-1"), ("p2p_pairs", "off_cache", "2")],
+    "group, name, value", [("threads", "off_cache", "-1"), ("p2p_pairs", "off_cache", "2")]
 )
 def test_what_the_program_of_a_group_does_not_take_is_not_measured(group, name, value):
     with pytest.raises(NotMeasured, match=f"^{name} is not an option of group {group}, but of "):
         options.of_group(catalogue.OPTIONS, group, {name: value})
 
 
-@pytest.mark.parametrize(
-    "value",
-    ["on; rm -rf x", "$(id)", "--", "/etc/passwd"],
-)
+@pytest.mark.parametrize("value", ["on; rm -rf x", "$(id)", "--", "/etc/passwd"])
 def test_a_value_is_one_word_that_no_shell_reads(value):
     with refused_as("bad-option", match="is not a value of msg_pause"):
         options.check(catalogue.OPTIONS, {"msg_pause": value})

@@ -3,7 +3,6 @@
 import itertools
 from collections import Counter
 from dataclasses import replace
-from itertools import chain
 
 from hypothesis import given, reject
 from hypothesis import strategies as st
@@ -28,10 +27,7 @@ COMBINATIONS = list(
 
 def cpus(policy, ppn, topology, *nic):
     """The only CPU of each rank."""
-    placed = placement.place(policy, ppn, topology, *nic)
-    assert placed.ranks is not None
-    assert all(len(rank) == 1 for rank in placed.ranks)
-    return tuple(chain.from_iterable(placed.ranks))
+    return tuple(cpu for (cpu,) in placement.place(policy, ppn, topology, *nic).ranks)
 
 
 def test_each_rank_by_its_gpu():
@@ -85,9 +81,16 @@ def nodes(draw):
     return whole.usable(draw(st.sets(st.sampled_from(whole.cpus), min_size=1)))
 
 
-@given(nodes(), st.sampled_from(LISTED), st.data())
-def test_every_rank_has_a_core_of_its_own(topology, policy, data):
-    ppn = data.draw(st.integers(1, len(topology.cores)))
+@st.composite
+def filled(draw):
+    """A node, and how many of its cores have a rank."""
+    topology = draw(nodes())
+    return topology, draw(st.integers(1, len(topology.cores)))
+
+
+@given(filled(), st.sampled_from(LISTED), st.data())
+def test_every_rank_has_a_core_of_its_own(node, policy, data):
+    topology, ppn = node
     nic = data.draw(st.lists(st.sampled_from(topology.numa_ids), min_size=1, max_size=3))
     try:
         chosen = cpus(policy, ppn, topology, nic)
@@ -97,9 +100,9 @@ def test_every_rank_has_a_core_of_its_own(topology, policy, data):
     assert set(chosen) <= set(topology.cpus)
 
 
-@given(nodes(), st.data())
-def test_bunch_fills_one_domain_before_the_next(topology, data):
-    ppn = data.draw(st.integers(1, len(topology.cores)))
+@given(filled())
+def test_bunch_fills_one_domain_before_the_next(node):
+    topology, ppn = node
     where = {unit.cpu: (unit.socket, unit.numa) for unit in topology.units}
     room = Counter(where[core[0].cpu] for core in topology.cores)
     domains = [where[cpu] for cpu in cpus("bunch", ppn, topology)]
@@ -108,9 +111,9 @@ def test_bunch_fills_one_domain_before_the_next(topology, data):
         assert domains.count(domain) == room[domain]
 
 
-@given(nodes(), st.data())
-def test_scatter_is_balanced_as_far_as_there_is_room(topology, data):
-    ppn = data.draw(st.integers(1, len(topology.cores)))
+@given(filled())
+def test_scatter_is_balanced_as_far_as_there_is_room(node):
+    topology, ppn = node
     socket = {unit.cpu: unit.socket for unit in topology.units}
     chosen = [socket[cpu] for cpu in cpus("scatter", ppn, topology)]
     room = Counter(core[0].socket for core in topology.cores)
@@ -120,9 +123,9 @@ def test_scatter_is_balanced_as_far_as_there_is_room(topology, data):
     assert len(set(chosen[: len(topology.sockets)])) == min(ppn, len(topology.sockets))
 
 
-@given(nodes(), st.data())
-def test_near_comes_before_far(topology, data):
-    ppn = data.draw(st.integers(1, len(topology.cores)))
+@given(filled(), st.data())
+def test_near_comes_before_far(node, data):
+    topology, ppn = node
     nic = data.draw(st.sampled_from(topology.numa_ids))
     numa = {unit.cpu: unit.numa for unit in topology.units}
     for policy, first in (("nic_local", True), ("nic_remote", False)):

@@ -36,13 +36,11 @@ def test_the_newest_night_of_the_label_counts(tmp_path):
     assert all(seconds > 0 for seconds in found.values())
 
 
-def test_of_a_planned_night_the_plan_says_what_is_left_and_lines_are_hidden(
-    monkeypatch,
-):
+def test_of_a_planned_night_the_plan_says_what_is_left_and_lines_are_hidden(monkeypatch):
     """Also of the first one, whose costs are a model's."""
     clock = [0.0]
-    said = list[str]()
-    shown = list[bool]()
+    said = []
+    shown = []
     rows = [
         SimpleNamespace(
             case=ListedCase("default", "mpich-wheels", f"{name} %fabric=shm"),
@@ -53,12 +51,7 @@ def test_of_a_planned_night_the_plan_says_what_is_left_and_lines_are_hidden(
     ]
     made = SimpleNamespace(record=SimpleNamespace(id="x", cases=rows))
     plan = SimpleNamespace(plan=made, environ={})
-    lines = [
-        (0, RUN),
-        (100, ended(1, "A")),
-        (100, RUN),
-        (101, ended(2, "B", "    SKIP")),
-    ]
+    lines = [(0, RUN), (100, ended(1, "A")), (100, RUN), (101, ended(2, "B", "    SKIP"))]
 
     def run(words, log, show, *_, tell):
         assert "run=nightly,plan=x" in words

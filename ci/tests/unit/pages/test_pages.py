@@ -20,8 +20,7 @@ def test_each_section_and_chart_shows_hostile_names(tmp_path):
     sections = "top summary failures figures gates evidence stacks case-0"
     assert all(HOSTILE in read.text[name] for name in sections.split())
     drawn = [one["data-figure"] for one in Reader(hostile_comparison(tmp_path)).named("figure")]
-    figures = [json.loads(text or "") for text in drawn]
-    assert HOSTILE in {trace.get("name") for figure in figures for trace in figure["data"]}
+    assert HOSTILE in {trace.get("name") for one in drawn for trace in json.loads(one)["data"]}
 
 
 def test_plotly_is_beside_a_page_that_draws_once_for_its_folder(tmp_path):

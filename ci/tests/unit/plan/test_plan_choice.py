@@ -9,12 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mpibench.judge.plan import choice, making
-from mpibench.judge.plan.choice import (
-    EXPECTED,
-    FAILED,
-    TURN,
-    Candidates,
-)
+from mpibench.judge.plan.choice import EXPECTED, FAILED, TURN, Candidates
 from mpibench.judge.plan.record import ListedCase
 from reframe_tests.harness.sites import site
 

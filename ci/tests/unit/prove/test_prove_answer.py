@@ -16,6 +16,10 @@ from refusals import refused_as
 from synthetic_evidence import exchange, make_rank
 
 GB = 1e9
+#: Bytes over InfiniBand and not Ethernet, the other way round, and beside somebody else's.
+RIGHT = {"mlx5_0/1": GB, "eth1": 2e4}
+WRONG = {"mlx5_0/1": 2e4, "eth1": GB}
+BESIDE = {"eth2": 9 * GB, "eth1": GB}
 
 
 def run_of(*launches, status=0):
@@ -45,22 +49,22 @@ def holds(word, *launches):
 @pytest.mark.parametrize(
     ("sent", "own", "word", "right"),
     [
-        ({"mlx5_0/1": GB, "eth1": 2e4}, 0, "fabric=mlx5_0", True),
-        ({"mlx5_0/1": GB, "eth1": 2e4}, 0, "fabric=mlx5_0/1", True),
-        ({"mlx5_0/1": GB, "eth1": 2e4}, 0, "no-ethernet", True),
-        ({"mlx5_0/1": 2e4, "eth1": GB}, GB, "fabric=mlx5_0", False),
-        ({"mlx5_0/1": 2e4, "eth1": GB}, GB, "no-ethernet", False),
-        ({"mlx5_0/1": 2e4, "eth1": GB}, 2 * GB, "fabric=tcp", True),
-        ({"mlx5_0/1": GB, "eth1": 2e4}, 2e4, "fabric=tcp", False),
+        (RIGHT, 0, "fabric=mlx5_0", True),
+        (RIGHT, 0, "fabric=mlx5_0/1", True),
+        (RIGHT, 0, "no-ethernet", True),
+        (WRONG, GB, "fabric=mlx5_0", False),
+        (WRONG, GB, "no-ethernet", False),
+        (WRONG, 2 * GB, "fabric=tcp", True),
+        (RIGHT, 2e4, "fabric=tcp", False),
         ({"mlx5_0/1": GB, "mlx5_1/1": GB}, 0, "fabric=mlx5_0", False),
         ({"mlx5_0/1": 0, "eth1": 2e4}, 0, "fabric=mlx5_0", None),
         ({}, 0, "no-ethernet", None),
         ({"eth1": 0}, 0, "no-ethernet", True),
         ({"mlx5_0/1": GB}, 0, "fabric=shm", False),
         # Green when blind: a backup over the right network, and the program on the wrong one.
-        ({"eth2": 9 * GB, "eth1": GB}, GB, "fabric=eth1", True),
-        ({"eth2": 9 * GB, "eth1": GB}, GB, "fabric=eth2", False),
-        ({"eth2": 9 * GB, "eth1": GB}, GB, "fabric=tcp", True),
+        (BESIDE, GB, "fabric=eth1", True),
+        (BESIDE, GB, "fabric=eth2", False),
+        (BESIDE, GB, "fabric=tcp", True),
     ],
 )
 def test_the_network_is_the_one_that_carried_the_ranks_bytes(sent, own, word, right):
@@ -239,6 +243,11 @@ def test_what_fails_is_said_with_the_launch_that_it_is_of():
     assert answer.prove(run_of(bad), ["no-ethernet"]).expectations[0].launch is None
 
 
+def sizes(ranks):
+    """Ranks of each launch."""
+    return [len(one) for one in launch.split(ranks)]
+
+
 def test_a_command_of_several_programs_has_a_launch_of_each():
     """A script that starts MPI twice: equal numbers are of different launches."""
     first, second = exchange({"lo": 0}, [])
@@ -254,15 +263,15 @@ def test_a_command_of_several_programs_has_a_launch_of_each():
         for number in (0, 1)
     ]
     # One of the first was killed: another one's rank does not stand in for it.
-    assert [len(one) for one in launch.split([first, *later])] == [1, 2]
+    assert sizes([first, *later]) == [1, 2]
     # A run of no time at all: one had ended before the other could look at its clock.
     soon = replace(second, init=replace(second.init, monotonic_ns=first.last.monotonic_ns + 1))
-    assert [len(one) for one in launch.split([first, soon])] == [2]
+    assert sizes([first, soon]) == [2]
     # Another program or library in one world is no other launch.
     other = replace(second, executable="/opt/other", library="/opt/other/libmpi.so")
-    assert [len(one) for one in launch.split([first, other])] == [2]
+    assert sizes([first, other]) == [2]
     shuffled = [first, second, *later]
-    assert [len(one) for one in launch.split(shuffled)] == [2, 2]
+    assert sizes(shuffled) == [2, 2]
     for order in itertools.permutations(shuffled):
         assert [one[0].pid for one in launch.split(order)] == [100, 300]
 
@@ -310,7 +319,7 @@ def test_worlds_of_one_rank_are_said_to_be_that():
     assert "3 processes are MPI worlds of one rank each" in lines and "--mpi=pmix" in lines
     # One program without a launcher in a job of several tasks misses nobody.
     assert holds("fabric=shm", ranks[:1])
-    assert [len(one) for one in launch.split([alone(0, "1", 1), alone(0, "1", 9)])] == [1, 1]
+    assert sizes([alone(0, "1", 1), alone(0, "1", 9)]) == [1, 1]
 
 
 @pytest.mark.parametrize(("second", "right"), [(0, None), (5, True)])

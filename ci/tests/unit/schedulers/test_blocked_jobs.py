@@ -21,12 +21,7 @@ BUSY = "ReqNodeNotAvail, UnavailableNodes:c1"
 @pytest.mark.parametrize("scheduler", [SlurmJobScheduler, SlurmShared])
 @pytest.mark.parametrize(
     ("states", "cancelled"),
-    [
-        (["ALLOCATED"], []),
-        (["MIXED", "IDLE"], []),
-        (["IDLE+PLANNED"], []),
-        (["DOWN"], ["7", "8"]),
-    ],
+    [(["ALLOCATED"], []), (["MIXED", "IDLE"], []), (["IDLE+PLANNED"], []), (["DOWN"], ["7", "8"])],
 )
 def test_only_a_job_whose_nodes_are_down_is_cancelled(monkeypatch, scheduler, states, cancelled):
     blocked = SlurmJobScheduler._cancel_if_blocked

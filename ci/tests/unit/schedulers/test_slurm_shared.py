@@ -1,10 +1,7 @@
 """Which cases share an allocation, and what becomes of them where it ends before they do."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import SimpleNamespace
-from typing import ClassVar
 
 import pytest
 from reframe.core.exceptions import JobSchedulerError
@@ -61,13 +58,7 @@ class Slurm:
         monkeypatch.setattr(SlurmShared, "_limits", lambda _: self.limits)
         self.scheduler = SlurmShared()
 
-    def case(
-        self,
-        ranks=2,
-        per_node=1,
-        access=("-p q",),
-        limit_s=90,
-    ):
+    def case(self, ranks=2, per_node=1, access=("-p q",), limit_s=90):
         """A case submitted to the scheduler."""
         self._made += 1
         workdir = self.folder / f"case{self._made}"
@@ -98,11 +89,16 @@ class Slurm:
         if status:
             (folder / f"{number:06}.done").write_text(f"{status}\n")
 
+    def poll(self, *jobs):
+        """States of cases, asked for anew."""
+        self.scheduler.poll(*jobs)
+        return [job.state for job in jobs]
+
     def end(self, allocation, state, *jobs):
         """An allocation ended so, and so long ago that no file of it is late."""
         self.states[allocation] = state
         for _ in range(2):
-            self.scheduler.poll(*jobs)
+            self.poll(*jobs)
             self.clock += slurm_shared.LATE_S
 
 
@@ -154,7 +150,7 @@ def test_each_case_ends_in_its_own_way(slurm):
     jobs = [slurm.case() for _ in range(4)]
     for number, status in enumerate(("0 0 5", "7 0 5", "124 1 90", ""), 1):
         slurm.run(number, status)
-    slurm.scheduler.poll(*jobs)
+    slurm.poll(*jobs)
     assert [(job.state, job.exitcode) for job in jobs] == [
         ("COMPLETED", 0),
         ("FAILED", 7),
@@ -169,7 +165,7 @@ def test_an_end_that_cannot_be_read_is_a_failure(slurm):
     slurm.run(1, "0 0")
     slurm.run(2, "")
     (slurm.spool() / "000002.done").write_text("")
-    slurm.scheduler.poll(*jobs)
+    slurm.poll(*jobs)
     for job, said in zip(jobs, ("damaged", "is empty, as on a full disk"), strict=True):
         assert job.state == "FAILED" and job.exitcode and said in str(job._exception)
 
@@ -181,30 +177,25 @@ def test_what_came_too_late_gets_a_further_allocation(slurm):
     for name in ("closed", "ended"):
         (slurm.spool() / name).touch()
     slurm.states["101"] = "COMPLETED"
-    slurm.scheduler.poll(*jobs)
+    slurm.poll(*jobs)
     assert jobs[0].state == "COMPLETED" and jobs[1].jobid == "102-1" and jobs[1].state == "PENDING"
     slurm.run(1, allocation=1)
-    slurm.scheduler.poll(*jobs)
+    slurm.poll(*jobs)
     assert jobs[1].state == "COMPLETED"
     # A closed one takes no further case.
     (slurm.spool(1) / "closed").touch()
     assert slurm.case().jobid == "103-1"
 
 
-def test_a_case_that_the_end_of_the_allocation_cut_off_gets_one_of_its_own_once(
-    slurm,
-):
+def test_a_case_that_the_end_of_the_allocation_cut_off_gets_one_of_its_own_once(slurm):
     jobs = [slurm.case(), slurm.case(limit_s=5000), slurm.case()]
     slurm.run(1)
     slurm.run(2, "")
-    slurm.scheduler.poll(*jobs[:2])
+    slurm.poll(*jobs[:2])
     slurm.states["101"] = "TIMEOUT"
-    slurm.scheduler.poll(*jobs)
-    assert [job.state for job in jobs] == ["COMPLETED", "RUNNING", "PENDING"], (
-        "the files may be late"
-    )
+    assert slurm.poll(*jobs) == ["COMPLETED", "RUNNING", "PENDING"], "the files may be late"
     slurm.clock += slurm_shared.LATE_S
-    slurm.scheduler.poll(*jobs)
+    slurm.poll(*jobs)
     assert [job.jobid for job in jobs] == ["101-1", "102-1", "102-2"]
     assert slurm.submitted[1].time_limit > 5000 and not Path(jobs[1].workdir, "starts.txt").exists()
     assert Path(jobs[0].workdir, "starts.txt").exists()
@@ -235,15 +226,14 @@ def test_an_allocation_that_slurm_did_not_answer_for_goes_on(slurm):
         ("COMPLETED", 1),
     ):
         slurm.states["101"] = state
-        slurm.scheduler.poll(*jobs)
+        slurm.poll(*jobs)
         slurm.clock += seconds
     slurm.states["101"] = "RUNNING"
-    slurm.scheduler.poll(*jobs)
+    slurm.poll(*jobs)
     (slurm.spool() / "000001.done").write_text("0 0 5\n")
     for number in (2, 3):
         slurm.run(number)
-    slurm.scheduler.poll(*jobs)
-    assert [job.state for job in jobs] == ["COMPLETED"] * 3 and len(slurm.submitted) == 1
+    assert slurm.poll(*jobs) == ["COMPLETED"] * 3 and len(slurm.submitted) == 1
 
 
 @pytest.mark.parametrize("state", ["COMPLETED", "TIMEOUT"])
@@ -268,18 +258,20 @@ def test_cancelled_cases_leave_the_others_and_the_last_one_the_nodes(slurm):
     slurm.scheduler.cancel_many([jobs[0]])
     assert (slurm.spool() / "000001.cancel").exists() and (slurm.spool() / "closed").exists()
     (slurm.spool() / "000001.done").write_text("143 0 5\n")
-    slurm.scheduler.poll(*jobs)
+    slurm.poll(*jobs)
     assert jobs[0].state == "CANCELLED" and jobs[0].exitcode == 143
+
+
+#: Variables of each process of :class:`OfUser`.
+STARTED = []
 
 
 class OfUser:
     """Stands for the process that runs the cases in a job of the user's."""
 
-    started: ClassVar[list[dict[str, str]]] = []
-
     def __init__(self, words, **options):
         self.ended = None
-        self.started.append(options["env"])
+        STARTED.append(options["env"])
 
     def poll(self):
         return self.ended
@@ -301,14 +293,14 @@ def inside(slurm, monkeypatch):
     ):
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(slurm_shared.subprocess, "Popen", OfUser)
-    OfUser.started.clear()
+    STARTED.clear()
     return slurm
 
 
 def test_in_a_users_job_its_cases_run_on_the_nodes_given(inside):
     jobs = [inside.case(), inside.case()]
     assert [job.jobid for job in jobs] == ["7-1", "7-2"] and not inside.submitted
-    [given] = OfUser.started
+    [given] = STARTED
     assert (given["SLURM_JOB_NODELIST"], given["SLURM_NNODES"]) == ("n1,n3", "2")
     assert Path(given["SLURM_HOSTFILE"]).read_text().split() == ["n1", "n3"]
     assert given["SLURM_CONF"] == "/c" and given.keys().isdisjoint({"SLURM_NTASKS", "PMI_RANK"})
@@ -330,8 +322,8 @@ def test_a_users_job_is_never_cancelled_nor_asked_for_again(inside, ends):
         ready = allocation.spool.folder / "000001.ready"
         ready.rename(ready.with_suffix(".running"))
     for _ in range(3):
-        inside.scheduler.poll(job)
+        inside.poll(job)
         inside.clock += slurm_shared.LATE_S
     assert job.state == ("TIMEOUT" if ends == "over" else "CANCELLED")
-    assert not inside.cancelled and not inside.submitted and len(OfUser.started) == 1
+    assert not inside.cancelled and not inside.submitted and len(STARTED) == 1
     assert (allocation.runner.ended is None) == (ends == "over")

@@ -106,9 +106,7 @@ def test_values_are_no_code():
     ] == {"A": "\\{prefix\\}"}
 
 
-def test_the_fragment_names_the_package_of_the_lock_and_not_the_librarys_version(
-    tmp_path,
-):
+def test_the_fragment_names_the_package_of_the_lock_and_not_the_librarys_version(tmp_path):
     golden = DATA / "golden" / "spack" / "mvapich2.lock.json"
     (tmp_path / "spack.lock").write_text(golden.read_text())
     where = {"mpi": "mvapich2", "mpi_version": "2.3.7", "source": str(tmp_path / "stack.json")}

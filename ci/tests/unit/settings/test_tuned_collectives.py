@@ -1,7 +1,8 @@
-"""Tuned collectives in the settings: what was proven and installed for the
-recommended fabric and pinning, and nothing else.
+"""Tuned collectives: what was proven and installed for the recommended fabric and pinning is in
+the settings, and nothing else; what is no more what was proven is refused.
 """
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -12,12 +13,16 @@ from mpibench_tune import documents, settings
 from mpibench_tune.choice import recommend
 from mpibench_tune.race import Compared
 from mpibench_tune.settings import SettingsProof
+from reframe_tests.harness.cases.job import condition
 from reframe_tests.harness.mpis import registry
 from reframe_tests.harness.mpis.tuning.model import TIMED, AlgorithmRule
 from reframe_tests.harness.sites import site, tuned_settings
-from reframe_tests.harness.sites.tuned_settings import TunedPlace
+from reframe_tests.harness.sites.tuned_settings import NAME, TunedPlace
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.stacks.stack import Stack
+from reframe_tests.harness.vocabulary import NotMeasured
+from refusals import refused_as
+from synthetic_evidence import resolved
 from synthetic_tuning import ALL, INTEL, measured, registered, variables_of
 
 
@@ -30,11 +35,10 @@ def here(tmp_path, monkeypatch):
     )
 
 
-def install(stack=INTEL):
+def install(stack=INTEL, place=None):
     """Settings as a tuning installs them."""
     tuning = registry.find(stack.mpi).tuning
-    assert tuning is not None
-    place = TunedPlace("testbed", stack.name, "eth10g", 2, 2, "default")
+    place = place or TunedPlace("testbed", stack.name, "eth10g", 2, 2, "default")
     rows = (Compared("Alltoall", 1024, "2", 40.0, 20.0, 0.5, 0.4, 0.625, 8, "better"),)
     proof = settings.as_proof(SettingsProof("0123456789ab", rows, {"Alltoall": TIMED}))
     settings.install(
@@ -88,3 +92,25 @@ def test_files_are_copied_beside_the_modules_that_name_them(tmp_path, monkeypatc
     module = (folder / "lua" / f"{stack.name}.lua").read_text()
     assert f'setenv("OMPI_MCA_coll_tuned_dynamic_rules_filename", "{copied}")' in module
     assert str(copied) in (folder / "modules.yaml").read_text()
+
+
+def test_a_condition_under_tuned_settings_says_so():
+    own = resolved()
+    build = {"mpi_version": "5.0.11", "build": {"lock_hash": "0123abcd"}}
+    own = replace(own, stack=replace(own.stack, **build))
+    with pytest.raises(NotMeasured):
+        condition.apply_tuned("generic", own)
+    place = install(own.stack, condition.tuned_place("generic", own))
+    tuned = condition.apply_tuned("generic", own)
+    assert "tuned" not in own.as_dict()
+    assert tuned.as_dict()["tuned"] == tuned_settings.read(place.folder).id
+    assert tuned.asked_env["OMPI_MCA_coll_tuned_use_dynamic_rules"] == "1"
+
+
+@pytest.mark.parametrize("change", [{"env": {"LD_PRELOAD": "/tmp/x.so"}}, {"sha256": ""}])
+def test_an_edited_record_is_refused(change):
+    place = install()
+    record = place.folder / NAME
+    record.write_text(json.dumps({**json.loads(record.read_text()), **change}))
+    with refused_as("changed-since"):
+        tuned_settings.read(place.folder)

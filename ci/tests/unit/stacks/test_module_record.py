@@ -149,9 +149,7 @@ def test_a_job_without_a_log_or_half_of_one_proves_nothing(tmp_path):
     assert judge_modules(metadata.parse(change("name", "x"), "/x"), tmp_path) == (MISSING, [])
 
 
-def test_what_the_sites_configuration_lacks_is_not_blamed_on_modules(
-    monkeypatch,
-):
+def test_what_the_sites_configuration_lacks_is_not_blamed_on_modules(monkeypatch):
     said = "ERROR: failed to load configuration: '/nosuch/settings.py'"
 
     def run(words, *, env, **_):
@@ -159,7 +157,7 @@ def test_what_the_sites_configuration_lacks_is_not_blamed_on_modules(
         return SimpleNamespace(returncode=1, stdout="", stderr=said)
 
     monkeypatch.setattr(modules.subprocess, "run", run)
-    for environ in (dict[str, str](), {"RFM_CONFIG_FILES": "/nosuch/settings.py"}):
+    for environ in ({}, {"RFM_CONFIG_FILES": "/nosuch/settings.py"}):
         with pytest.raises(BadInput, match=r"/nosuch/settings.py") as refused:
             modules.find_system("here", environ)
         assert "cannot use the site's module" not in str(refused.value)

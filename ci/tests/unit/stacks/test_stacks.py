@@ -17,9 +17,7 @@ from refusals import refused_as
 from synthetic_stack import change, describe, write_stack
 
 
-def test_a_folder_that_the_variable_names_is_that_of_one_stack_or_of_several(
-    tmp_path,
-):
+def test_a_folder_that_the_variable_names_is_that_of_one_stack_or_of_several(tmp_path):
     for name in ("a", "b"):
         write_stack(tmp_path / "shared" / name, name=name)
     for folder, names in (("shared", ["a", "b"]), ("shared/b", ["b"])):
@@ -58,12 +56,7 @@ def place(tmp_path, **changes):
     return {**describe(path.parent), **changes}, path
 
 
-def register(
-    document,
-    path,
-    contradict=lambda *_: "",
-    linked=lambda _: (),
-):
+def register(document, path, contradict=lambda *_: "", linked=lambda _: ()):
     """Register it for a library that does not say how it was compiled."""
     return writer.register(
         document,

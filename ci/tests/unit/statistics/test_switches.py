@@ -36,7 +36,6 @@ def test_a_moved_switch_is_found_between_the_sizes_where_it_was_and_is(old, new)
     after = measured(new * KIB, 2)
     changed = np.abs(np.median(after, axis=1) - np.median(before, axis=1)) > 0.05
     move = switches.find_move(SIZES, before, after, changed, np.full(len(SIZES), 0.05))
-    assert move is not None
     assert (SIZES[move.first], SIZES[move.last + 1]) == (min(old, new) * KIB, max(old, new) * KIB)
     assert move.upwards == (new > old)
     assert min(move.support) >= switches.SUPPORT
@@ -119,5 +118,5 @@ def test_a_recorded_move_of_an_eager_limit_is_found():
     margin = np.full(len(sizes), 0.05)
     for old, new in ((low, high), (high, low)):
         move = switches.find_move(sizes, old, new, apart | (sizes == 128 * KIB), margin)
-        assert move is not None and (sizes[move.first], sizes[move.last]) == (4 * KIB, 8 * KIB)
+        assert (sizes[move.first], sizes[move.last]) == (4 * KIB, 8 * KIB)
         assert move.upwards == (old is low) and min(move.support) > 7

@@ -128,9 +128,7 @@ KINDS = (
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_no_healthy_switch_and_no_healthy_node_is_flagged_for_a_switch_of_one_rail(
-    kind,
-):
+def test_no_healthy_switch_and_no_healthy_node_is_flagged_for_a_switch_of_one_rail(kind):
     """And a bad node is named, and no switch for it."""
     count = 96
     fabric = drawn(kind, count, 4, count)
@@ -168,7 +166,7 @@ def test_a_slow_spine_flags_nothing_and_is_no_healthy_map():
     leaf_of = fabric.leaf_of["mlx5_0"]
     healthy = fabric.measured("mlx5_0", tree, rounds=24)
     crowded = tuple(
-        row._replace(value=(row.value or 0.0) / 2)
+        row._replace(value=row.value / 2)
         if leaf_of[row.source] != leaf_of[row.target] and chance.random() < 0.4
         else row
         for row in healthy.values

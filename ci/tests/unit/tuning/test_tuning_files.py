@@ -8,13 +8,7 @@ import pytest
 
 from reframe_tests.harness.mpis import registry
 from reframe_tests.harness.mpis.tuning import rules_file, selection_file
-from reframe_tests.harness.mpis.tuning.model import (
-    DEFAULT,
-    FOLDER,
-    AlgorithmRule,
-    Wanted,
-    write,
-)
+from reframe_tests.harness.mpis.tuning.model import DEFAULT, FOLDER, AlgorithmRule, Wanted, write
 
 #: A tree like MPICH's, cut to what the rules are about.
 TREE = {
@@ -30,9 +24,7 @@ TREE = {
 
 
 def tuning_of(name):
-    found = registry.find(name).tuning
-    assert found is not None
-    return found
+    return registry.find(name).tuning
 
 
 @pytest.fixture

@@ -68,7 +68,6 @@ def test_a_slow_uplink_drains_nobody():
 def test_what_is_slow_on_all_nodes_alike_is_held_against_the_level():
     everywhere = synthetic.pair_map(slow=lambda quantity, *_: 4.0 if quantity == BANDWIDTH else 1.0)
     level = judging.learned_level([synthetic.pair_map(), everywhere, synthetic.pair_map(seed=2)])
-    assert level is not None
     assert level.mb_per_s == pytest.approx(synthetic.PAIR_MB_PER_S, rel=0.1)
     for held in (LINE_RATE, level):
         assert judged(everywhere, held) == dict.fromkeys(everywhere.nodes, Why.ALL_BELOW_LEVEL)

@@ -22,6 +22,8 @@ FILES = {
     "sys/bus/pci/devices/0000:17:00.0/class": "0x030200\n",
     "sys/bus/pci/devices/0000:17:00.0/device": "0x2330\n",
 }
+#: Nothing to say.
+RIGHT = (local.RIGHT, [])
 PORT = "sys/class/infiniband/mlx5_0/ports/1"
 
 
@@ -37,7 +39,7 @@ def look(node):
 @pytest.fixture
 def learned(node):
     assert local.run(node.parent / "learned", None, learn=True, root=node) == local.RIGHT
-    assert look(node) == (local.RIGHT, [])
+    assert look(node) == RIGHT
     return node.parent / "learned"
 
 
@@ -65,12 +67,12 @@ def test_more_than_was_learned_and_counters_of_before_a_boot_are_no_fault(node, 
     (node / "proc/meminfo").write_text("MemTotal: 33554432 kB\n")
     (node / f"{PORT}/rate").write_text("200 Gb/sec (4X HDR)\n")
     (node / f"{PORT}/counters/symbol_error").write_text("17\n")
-    assert look(node) == (local.RIGHT, [])
+    assert look(node) == RIGHT
     (node / "proc/sys/kernel/random/boot_id").write_text("b2\n")
     (node / f"{PORT}/counters/link_downed").write_text("2\n")
-    assert look(node) == (local.RIGHT, [])
+    assert look(node) == RIGHT
     (node.parent / "state").write_text('{"boot": "b2"}')
-    assert look(node) == (local.RIGHT, [])
+    assert look(node) == RIGHT
     assert json.loads((node.parent / "state").read_text())["counters"], "written anew"
 
 

@@ -1,6 +1,9 @@
-"""From nodes to the answer: nothing is green that was not measured."""
+"""From nodes to the answer: where they are vetted and with which command line, and nothing is
+green that was not measured.
+"""
 
 import json
+import re
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -18,6 +21,7 @@ from mpibench_vet.vetting import VetRequest
 from reframe_tests.harness.instruments.pairs.pair_values import BANDWIDTH
 from reframe_tests.harness.machine.fabric import Fabric, Rail
 from reframe_tests.harness.samples import read_evidence
+from reframe_tests.harness.sites import systems
 from reframe_tests.harness.vocabulary import BadInput
 from refusals import refused_as
 
@@ -197,3 +201,47 @@ def test_a_page_that_cannot_be_written_takes_no_answer_away(machine, monkeypatch
     words = ["c1", "--json", "--db", f"{folder}/results.db", "--out", folder]
     assert exit_status.run(commands.app, words) == exit_status.BAD_INPUT
     assert json.loads(capsys.readouterr().out)["nodes"][0]["verdict"] == UNDECIDED
+
+
+def nodes_in(*partitions):
+    return SlurmNode("c1", frozenset(["IDLE"]), "", partitions)
+
+
+def place(*nodes, **asked):
+    words = {"partition": None, "fabric": None, **asked}
+    return measuring.find_place(nodes, "minicluster", **words)
+
+
+def test_the_first_partition_that_has_all_nodes_is_taken():
+    found = place(nodes_in("eth1g", "eth10g"), nodes_in("eth10g"))
+    assert (found.partition, found.fabric.name, found.queue) == ("eth10g", "eth10g", "eth10g")
+    with refused_as("not-comparable", "eth1g.*eth10g"):
+        place(nodes_in("eth1g"), nodes_in("eth10g"))
+    for asked in ("partition", "fabric"):
+        with refused_as("unknown-name", "nowhere"):
+            place(nodes_in("eth1g"), **{asked: "nowhere"})
+
+
+def test_without_slurm_there_is_no_place(monkeypatch):
+    local = {"name": "box", "partitions": [{"name": "all", "scheduler": "local", "extras": {}}]}
+    monkeypatch.setattr(systems, "select", lambda name: local)
+    with refused_as("scheduler-unusable", "box"):
+        place(nodes_in("eth1g"))
+
+
+def test_the_command_asks_for_just_these_nodes_and_for_what_is_looked_at():
+    where = place(nodes_in("eth1g"))
+    said = measuring.words(where, ["c1", "c2"], [FACTS, PAIRS], "mpich-wheels", ["account=ops"])
+    assert said[said.index("-J") + 1] == "nodelist=c1,c2"
+    assert "account=ops" in said
+    pattern = said[said.index("-n") + 1]
+    for name in ("NodePreflight", "PairMap%fabric=eth1g%nodes=2%ppn=1%pinning=default"):
+        assert re.match(pattern, name)
+    for name in ("PairMap%fabric=eth10g%nodes=2%ppn=1%pinning=default", "MemoryOfNodes"):
+        assert not re.match(pattern, name)
+    assert "run=vet,kind=vet" in said
+    # A setting of a test that is not loaded is refused.
+    assert not [word for word in said if word.startswith(("MemoryOfNodes", "Wire"))]
+    alone = measuring.words(where, ["c1"], [FACTS, MEMORY], "", [])
+    assert alone[alone.index("-p") + 1] == "^(?:builtin)$"
+    assert set(reasons.CHECKS) >= {FACTS, PAIRS, MEMORY}

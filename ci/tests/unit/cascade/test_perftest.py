@@ -1,5 +1,5 @@
-"""perftest with memory of GPUs: what says that it was used, and
-that the host's never passes for it.
+"""perftest: tables of latencies, and what says that memory of GPUs was used, for which the
+host's never passes.
 """
 
 from dataclasses import replace
@@ -71,3 +71,35 @@ def test_another_gpu_than_the_sites_contradicts(tmp_path):
         assert ("c1 used the GPU on PCI bus 10 instead of 0000:41:00.0" in said) == wrong
     amd = "Using ROCm Device with ID: 1, Name: AMD, PCI Bus ID: 0xc1, GCN Arch: gfx90a"
     assert [perftest.picked_bus(text) for text in (RTX, amd, HOST)] == ["10", "c1", ""]
+
+
+# ---- latencies: the table is written by ``RESULT_FMT_LAT`` and ``REPORT_FMT_LAT`` of perftest 4.5
+# (``src/perftest_parameters.h``), since nothing here has an RDMA adapter; the values are those a
+# 100 Gbit/s link may give.
+
+RULE = "-" * 87
+HEAD = (
+    " #bytes #iterations    t_min[usec]    t_max[usec]  t_typical[usec]    t_avg[usec]    "
+    "t_stdev[usec]   99% percentile[usec]   99.9% percentile[usec] "
+)
+ROW = (
+    " %-7d 1000          %-7.2f        %-7.2f      %-7.2f  \t       %-7.2f     "
+    "\t%-7.2f\t\t%-7.2f \t\t%-7.2f"
+)
+TIMES = (0.98, 3.61, 1.01, 1.02, 0.04, 1.21, 3.60)
+
+
+@pytest.mark.parametrize(
+    ("title", "name"),
+    [("RDMA_Write", "ib_write_lat"), ("RDMA_Read", "ib_read_lat"), ("Send", "ib_send_lat")],
+)
+def test_mean_median_and_percentile_are_read(title, name):
+    rows = [ROW % (size, *(more + time for time in TIMES)) for size, more in ((2, 0), (4, 1))]
+    device = " Dual-port       : OFF\t\tDevice         : mlx5_0"
+    lines = [RULE, f"          {title} Latency Test", device, RULE, HEAD, *rows, RULE, ""]
+    record, larger = reader.parse("\n".join(lines))
+    assert (record.benchmark, record.message_bytes) == (name, 2)
+    assert (record.repetitions, record.ranks) == (1000, 2)
+    assert record.values == {"latency_us": 1.02, "latency_p50_us": 1.01, "latency_p99_us": 1.21}
+    assert record.values.keys() == set(catalogue.find(name, name).quantities)
+    assert (larger.message_bytes, larger.values["latency_us"]) == (4, 2.02)
