@@ -58,7 +58,7 @@ def pages(tmp_path_factory):
 
 def show(browser, path, width=1280, dark=False):
     ready = path.name != acceptance.PAGE
-    browser.open(path.as_uri(), width=width, dark=dark, touch=width < 500, ready=ready)
+    browser.open(path.as_uri(), width=width, dark=dark, ready=ready)
 
 
 def test_axe_finds_nothing(browser, pages):

@@ -45,8 +45,6 @@ def url(folder, session):
 @pytest.fixture
 def page(browser, folder, url):
     """The report, freshly opened; afterwards nothing may have been complained of or asked for."""
-    browser.problems.clear()
-    browser.requests.clear()
     browser.open(url)
     yield browser
     assert browser.problems == []
@@ -60,10 +58,6 @@ def each(page, what, selector="#charts figure"):
     return list(page.evaluate(f"{nodes}.map((one) => one.{what})"))
 
 
-def text(page, selector):
-    return str(page.evaluate(f"document.querySelector('{selector}').innerText"))
-
-
 def test_a_click_on_a_point_opens_its_case(page, session):
     page.show_curves()
     place = page.evaluate(
@@ -75,7 +69,7 @@ def test_a_click_on_a_point_opens_its_case(page, session):
     page.wait("document.readyState === 'complete'")
     page.click(*place)
     page.wait("!document.getElementById('panel').hidden")
-    shown = text(page, "#panel")
+    shown = page.text("#panel")
     case = session.cases[int(str(page.evaluate("location.hash")).removeprefix("#case-"))]
     wanted = ("PingPong", "latency_us", 512)
     rows = {(one.benchmark, one.quantity, one.message_bytes): one for one in case.samples}
@@ -95,8 +89,8 @@ def test_unproven_curves_are_drawn_only_when_asked_for(page):
     page.choose("curve-controls", "Pinning", "bunch")
     page.choose("curve-controls", "Fabric", "lo")
     page.show_curves()
-    assert "No proven measurement" in text(page, "#charts figure")
-    absent = text(page, "#charts figure .absent")
+    assert "No proven measurement" in page.text("#charts figure")
+    absent = page.text("#charts figure .absent")
     assert "✕ failed" in absent and "\N{EN DASH} skipped" in absent
     page.evaluate("document.querySelector('#curve-controls input[type=checkbox]').click()")
     page.wait("document.querySelector('#charts figure').dataset.curves === '1'")
@@ -106,9 +100,9 @@ def test_unproven_curves_are_drawn_only_when_asked_for(page):
 
 @pytest.mark.parametrize("width", [390, 1600])
 def test_page_fits_its_window(browser, url, width):
-    browser.open(url, width=width, touch=width < 800)
+    browser.open(url, width=width)
     browser.show_curves()
-    assert browser.evaluate("document.documentElement.scrollWidth") <= width
+    assert browser.needed_width <= width
     browser.evaluate("location.hash = '#case-0'")
     browser.wait("!document.getElementById('panel').hidden")
     panel = "document.getElementById('panel')"
@@ -118,7 +112,6 @@ def test_page_fits_its_window(browser, url, width):
 def test_an_injected_script_would_be_stopped(browser, url):
     """The policy of the page is a second wall: even markup that got in would not run."""
     browser.open(url)
-    browser.problems.clear()
     browser.evaluate(
         "document.body.insertAdjacentHTML('beforeend', '<img src=x onerror=\"window.hacked = 1\">')"
     )
@@ -140,7 +133,7 @@ def test_a_report_says_that_plotly_is_not_beside_it(browser, url, folder, tmp_pa
     assert not browser.evaluate(shown)
     browser.open(alone.as_uri())
     browser.wait(shown)
-    assert text(browser, "#evidence-table tbody tr:first-child")
+    assert browser.text("#evidence-table tbody tr:first-child")
 
 
 def test_a_broken_page_is_noticed(browser, tmp_path):
@@ -149,8 +142,6 @@ def test_a_broken_page_is_noticed(browser, tmp_path):
     script = "<script>console.error('wrong'); missing();</script>"
     image = "<img src='file:///nowhere.png'>"
     page.write_text(f"<!DOCTYPE html><html data-ready=yes><body>{image}{script}")
-    browser.problems.clear()
-    browser.requests.clear()
     browser.open(page.as_uri())
     browser.wait("document.readyState === 'complete'")
     said = "\n".join(browser.problems)

@@ -63,38 +63,32 @@ def top(tmp_path_factory):
     return folder
 
 
-def follow(page, link, **window):
+def follow(page, link, width):
     """Click a link, as a person does, and wait until its page is ready; its address."""
     href = page.evaluate(f"document.querySelector({link!r}).href")
     page.evaluate(f"document.querySelector({link!r}).click()")
     page.wait(
         f"location.href === {str(href)!r} && document.documentElement?.dataset.ready === 'yes'"
     )
-    assert page.evaluate("document.documentElement.scrollWidth") <= window["width"], (
-        f"{href} is wider than the window"
-    )
+    assert page.needed_width <= width, f"{href} is wider than the window"
     return str(href)
-
-
-def text(page, place="main"):
-    return str(page.evaluate(f"document.querySelector({place!r}).innerText"))
 
 
 def walk(page, first, width, height):
     """Index, red night, metric over time, case, job output and proof."""
-    page.open(first, width=width, height=height, touch=width < 500)
-    assert "red: 1 of 2 cases failed" in text(page) and "went over lo" in text(page)
+    page.open(first, width=width, height=height)
+    assert "red: 1 of 2 cases failed" in page.text() and "went over lo" in page.text()
     day = FIRST + timedelta(days=RED)
-    follow(page, f".month td.red a[aria-label*='{day.day} {day:%b %Y}']", width=width)
-    assert "asked for eth1g, 2.1 GB went over lo" in text(page, ".failures li")
-    follow(page, ".failures li .links a[href*='uniband']", width=width)
+    follow(page, f".month td.red a[aria-label*='{day.day} {day:%b %Y}']", width)
+    assert "asked for eth1g, 2.1 GB went over lo" in page.text(".failures li")
+    follow(page, ".failures li .links a[href*='uniband']", width)
     assert page.evaluate("document.getElementById('plot').data.length") >= 2
-    assert "kernel release 6.1.0-18" in text(page, "#changes")
-    follow(page, "#cases a[href*='scatter']", width=width)
-    assert "Fails since" in text(page, ".verdict")
+    assert "kernel release 6.1.0-18" in page.text("#changes")
+    follow(page, "#cases a[href*='scatter']", width)
+    assert "Fails since" in page.text(".verdict")
     href = follow(page, "#runs tbody a[href*='-proof.html#']", width=width)
     place = href.partition("#")[2]
-    said = text(page, f"#{place}")
+    said = page.text(f"#{place}")
     assert "contradicted" in said and "# Uniband <b>not markup</b>" in said and "job" in said
     assert page.evaluate(
         f"document.getElementById({place!r}).getBoundingClientRect().top < innerHeight"
@@ -132,10 +126,10 @@ def pages_of(top):
 def test_every_kind_of_page_can_be_read_by_everybody(browser, top, dark):
     for page in pages_of(top):
         for width, height in WIDTHS.values():
-            browser.open(page.as_uri(), width=width, height=height, dark=dark, touch=width < 500)
+            browser.open(page.as_uri(), width=width, height=height, dark=dark)
             assert browser.evaluate(UNNAMED) == [], page
             assert browser.evaluate(CONTRAST) == [], page
-            assert browser.evaluate("document.documentElement.scrollWidth") <= width, page
+            assert browser.needed_width <= width, page
 
 
 def test_pages_of_nodes_can_be_read_by_everybody(browser, tmp_path):
@@ -147,12 +141,12 @@ def test_pages_of_nodes_can_be_read_by_everybody(browser, tmp_path):
     width = 390
     own, *_, index = sorted(tmp_path.glob("site/*/nodes/*.html"))
     for page in (own, index):
-        browser.open(page.as_uri(), width=width, touch=True)
+        browser.open(page.as_uri(), width=width)
         assert browser.evaluate(UNNAMED) == [] and browser.evaluate(CONTRAST) == [], page
-        assert browser.evaluate("document.documentElement.scrollWidth") <= width, page
-    follow(browser, "table a[href^='c5']", width=width)
-    assert text(browser, "h1").startswith("c5")
-    follow(browser, "table .when a", width=width)
+        assert browser.needed_width <= width, page
+    follow(browser, "table a[href^='c5']", width)
+    assert browser.text("h1").startswith("c5")
+    follow(browser, "table .when a", width)
     assert browser.problems == []
 
 

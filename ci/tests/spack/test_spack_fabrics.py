@@ -5,85 +5,31 @@ What no solution here has to build stands in as an external: what is asked
 is whether recipes and settings fit each other.
 """
 
+import shlex
 import shutil
 
 import pytest
 import yaml
 
-from folders import write
+from folders import DATA, write
 from mpibench.stacks.spack.project import COMMON, list_shared, split
-from synthetic_spack import find_spack, overriding, solve, stand_ins
+from synthetic_spack import overriding, solve, stand_ins
 
 #: Thirty solutions.
 pytestmark = pytest.mark.whole
 #: Built by Spack in these solutions.
-BUILT = (
-    "openmpi",
-    "mpich",
-    "mvapich",
-    "libfabric",
-    "ucx",
-    "hwloc",
-    "libevent",
-    "pmix",
-    "prrte",
-    "nccl",
-    "nccl-tests",
-    "yaksa",
+BUILT = shlex.split(
+    "openmpi mpich mvapich libfabric ucx hwloc libevent pmix prrte nccl nccl-tests yaksa"
 )
 #: What stands in for the compilers of oneAPI.
 ONEAPI = {"c": "gcc", "cxx": "g++", "fortran": "gfortran"}
 #: Whose netmod of libfabric or UCX carries them.
 MPIS = ("openmpi", "mpich", "mvapich")
-#: What brings memory of GPUs, beside the MPI.
-CUDA = dict.fromkeys(
-    ("mpibench-suite", "osu-micro-benchmarks", "nccl-tests", "nccl"), "+cuda cuda_arch=80,90"
-)
-ROCM = dict.fromkeys(
-    ("mpibench-suite", "osu-micro-benchmarks"), "+rocm amdgpu_target=gfx90a,gfx942"
-)
-INFINIBAND = "+rc +ud +dc +mlx5_dv +cma"
-
 #: Environment -> what must be in its solution: package to words of its variants.
+_TABLE = yaml.safe_load((DATA / "spack_solutions.yaml").read_text())
 WANTED = {
-    "openmpi": {
-        "openmpi": "fabrics=ofi,ucx",
-        "ucx": INFINIBAND,
-        "libfabric": "fabrics=shm,tcp,rxm,verbs",
-        "osu-micro-benchmarks": "+mpi4",
-    },
-    "mpich": {
-        "mpich": "netmod=ofi",
-        "osu-micro-benchmarks": "+mpi4",
-        "intel-mpi-benchmarks": "+mpi4",
-    },
-    **{f"{mpi}-ucx": {mpi: "netmod=ucx", "ucx": INFINIBAND} for mpi in ("mpich", "mvapich")},
-    "openmpi-ucx": {"openmpi": "fabrics=ucx"},
-    **{f"{mpi}-opa": {"libfabric": "fabrics=psm2,opx,shm,tcp"} for mpi in MPIS},
-    **{f"{mpi}-cxi": {"libfabric": "fabrics=cxi,lnx,shm,tcp"} for mpi in MPIS},
-    **{f"{mpi}-efa": {"libfabric": "fabrics=efa,shm,tcp"} for mpi in MPIS},
-    **{f"{mpi}-ethernet": {"libfabric": "fabrics=tcp,shm,rxm"} for mpi in MPIS},
-    **{f"{mpi}-xpmem": {"ucx": "+xpmem +cma +rc"} for mpi in MPIS},
-    **{f"{mpi}-knem": {"ucx": "+knem +cma +rc"} for mpi in MPIS},
-    "openmpi-cuda-gdrcopy": {
-        "openmpi": "+cuda",
-        "ucx": "+cuda +gdrcopy",
-        "libfabric": "+cuda +gdrcopy",
-        **CUDA,
-    },
-    "openmpi-opa-cuda": {"libfabric": "+cuda fabrics=psm2,opx,shm,tcp", **CUDA},
-    "mpich-cuda": {"mpich": "+cuda netmod=ofi", "libfabric": "+cuda", **CUDA},
-    "mpich-cuda-ucx": {"mpich": "+cuda netmod=ucx", "ucx": "+cuda", **CUDA},
-    "hpcx-mpi-cuda": {"hpcx-mpi": "", **CUDA},
-    "mvapich-plus-cuda": {"mvapich-plus": "+cuda", **CUDA},
-    "openmpi-rocm": {"openmpi": "+rocm fabrics=ucx", "ucx": "+rocm", **ROCM},
-    "mpich-rocm-ucx": {"mpich": "+rocm netmod=ucx", "ucx": "+rocm", **ROCM},
-    "cray-mpich-rocm": {"cray-mpich": "", **ROCM},
-    "mpich-oneapi": {"intel-oneapi-compilers": "", "mpich": "netmod=ofi"},
-    "intel-oneapi-mpi": {"osu-micro-benchmarks": "+mpi4", "intel-mpi-benchmarks": "+mpi4"},
-    "hpcx-mpi": {"hpcx-mpi": "", "osu-micro-benchmarks": "~mpi4"},
-    "cray-mpich": {"cray-mpich": "", "osu-micro-benchmarks": "+mpi4"},
-    "parastationmpi": {"parastationmpi": "", "osu-micro-benchmarks": "~mpi4"},
+    **_TABLE["environments"],
+    **{f"{mpi}-{name}": row for name, row in _TABLE["of_each"].items() for mpi in MPIS},
 }
 
 
@@ -103,7 +49,7 @@ BY_SITES = {
 
 
 @pytest.fixture(scope="module")
-def outcomes(root, tmp_path_factory):
+def outcomes(spack, root, tmp_path_factory):
     made = tmp_path_factory.mktemp("fabrics")
     packages = stand_ins("fabrics")
     compilers = {language: shutil.which(program) for language, program in ONEAPI.items()}
@@ -127,7 +73,7 @@ def outcomes(root, tmp_path_factory):
             text = overriding({file: content}).replace("ENVIRONMENTS", str(root / "environments"))
             write(made / name / f"{file}.yaml", text)
         rows[name] = [suite, str(made / name)]
-    answer = solve(find_spack(), made / "site", packages, rows, BUILT, [made / "common"])
+    answer = solve(spack, made / "site", packages, rows, BUILT, [made / "common"])
     print({name: answer[name].get("seconds") for name in rows})
     return answer
 
@@ -160,8 +106,8 @@ def test_no_solution_leaves_a_suite_out_or_takes_an_older_mpi(root, outcomes):
 
 
 def test_without_rdma_nothing_of_it_is_linked(outcomes):
-    for name in ("openmpi-ethernet", "mpich-ethernet", "mvapich-ethernet"):
-        assert "rdma-core" not in outcomes[name]["packages"]
+    for mpi in MPIS:
+        assert "rdma-core" not in outcomes[f"{mpi}-ethernet"]["packages"]
 
 
 def words_of(variants):

@@ -7,7 +7,7 @@ import yaml
 
 from folders import write
 from reframe_tests.harness.stacks import metadata
-from synthetic_spack import RECIPES, REPO, ask, find_spack, solve, stand_ins
+from synthetic_spack import RECIPES, REPO, ask, solve, stand_ins
 
 #: Specs that must have a solution -> (package, version) that must be in it, from our repository.
 CONCRETIZED = {
@@ -64,23 +64,23 @@ SCOPES = [
 
 
 @pytest.mark.parametrize("scope", SCOPES)
-def test_audit_has_no_objection_to_our_settings(root, tmp_path, scope):
+def test_audit_has_no_objection_to_our_settings(spack, root, tmp_path, scope):
     """Each by itself: a machine's own entries of the same packages are no part of it."""
     text = (root / scope).read_text()
     write(tmp_path / "packages.yaml", re.sub("(?m)^packages:", "packages::", text))
-    assert "CFG-PACKAGES: passed" in ask(find_spack(), "-C", tmp_path, "audit", "configs")
+    assert "CFG-PACKAGES: passed" in ask(spack, "-C", tmp_path, "audit", "configs")
 
 
 @pytest.fixture(scope="module")
-def outcomes(tmp_path_factory):
+def outcomes(spack, tmp_path_factory):
     """Stand-ins for what our packages depend on, and nothing else is built."""
     rows = {spec: [spec] for spec in (*CONCRETIZED, *REFUSED)}
-    return solve(find_spack(), tmp_path_factory.mktemp("scope"), stand_ins("recipes"), rows)
+    return solve(spack, tmp_path_factory.mktemp("scope"), stand_ins("recipes"), rows)
 
 
-def test_audit_has_no_objection(tmp_path):
+def test_audit_has_no_objection(spack, tmp_path):
     write(tmp_path / "repos.yaml", yaml.safe_dump({"repos": {"mpibench": str(REPO)}}))
-    ask(find_spack(), "-C", tmp_path, "audit", "packages", *RECIPES)
+    ask(spack, "-C", tmp_path, "audit", "packages", *RECIPES)
 
 
 @pytest.mark.parametrize(("spec", "wanted"), CONCRETIZED.items(), ids=CONCRETIZED)

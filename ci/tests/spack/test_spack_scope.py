@@ -18,7 +18,7 @@ import yaml
 from mpibench.stacks.spack import build, scope
 from mpibench.stacks.spack.project import locate_spack
 from reframe_tests.harness.vocabulary import BadInput
-from synthetic_spack import ask, copy_environments, find_spack
+from synthetic_spack import ask, copy_environments
 
 
 @dataclass
@@ -37,11 +37,6 @@ class Newcomer:
 
     def find(self):
         return scope.write_found(root=self.root, environ=self.environ, echo=self.echoed.append)
-
-
-@pytest.fixture(scope="module")
-def spack():
-    return find_spack()
 
 
 def last_line(spack, *words):

@@ -18,18 +18,13 @@ from mpibench.stacks import probe, system
 from mpibench.stacks.spack import build, lock, modulefiles
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.stacks.modules import Module
-from synthetic_spack import ask, build_in, copy_lean_project, externals_of, find_scope, find_spack
+from synthetic_spack import ask, build_in, copy_lean_project, externals_of, find_scope
 
 NAME = "openmpi"
 #: Variable that names the keyring Spack uses.
 KEYRING = "SPACK_GNUPGHOME"
 #: Long enough for the path of any other store to fit in its place.
 PADDED = 160
-
-
-@pytest.fixture(scope="module")
-def spack():
-    return find_spack()
 
 
 @pytest.fixture(scope="module")

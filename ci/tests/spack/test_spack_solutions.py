@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from mpibench.stacks.spack import lock
-from synthetic_spack import build_in, copy_project, externals, find_spack, overriding
+from synthetic_spack import build_in, copy_project, externals, overriding
 
 #: Each of these solutions considers all of Spack's packages.
 pytestmark = pytest.mark.whole
@@ -17,11 +17,6 @@ DEVICES = {
         ("hip", "hsa-rocr-dev", "llvm-amdgpu", "rccl", "rocm-smi-lib"), "6.4.3"
     ),
 }
-
-
-@pytest.fixture(scope="module")
-def spack():
-    return find_spack()
 
 
 def dry_run(root, top, packages, *names):

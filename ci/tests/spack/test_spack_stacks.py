@@ -19,7 +19,7 @@ from folders import write
 from mpibench.commands.listings.stacks import check
 from mpibench.stacks import forum_abi, probe
 from mpibench.stacks.spack import build, lock
-from mpibench.stacks.spack.project import Spack, list_by_default
+from mpibench.stacks.spack.project import list_by_default
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.suites.mpi4py import PROGRAM as INSTRUMENT
 from reframe_tests.harness.vocabulary import BadInput
@@ -30,16 +30,16 @@ from synthetic_spack import (
     copy_lean_project,
     externals_of,
     find_scope,
-    find_spack,
     overriding,
 )
 
 MPIS = {name: f"{name}-spack" for name in ("openmpi", "mpich", "intel-oneapi-mpi", "mvapich2")}
 
 
-@pytest.fixture(scope="module")
-def spack():
-    return find_spack()
+def project_in(spack, place, top=None):
+    """A project in ``top`` or the copy itself, with the scope of the copy."""
+    inside = replace(spack, environ={**spack.environ, build.SCOPE: str(find_scope(place))})
+    return build.Project(top or place, inside, None, print)
 
 
 @pytest.fixture(scope="module")
@@ -55,10 +55,8 @@ def known(spack, place, request):
     """Why a stack cannot be had without building its MPI for long,
     by package; empty for what can be had.
     """
-    project = build.Project(place, spack, None, lambda line: None)
     reasons = dict.fromkeys(MPIS, "")
-    scope = {build.SCOPE: str(find_scope(place))}
-    inside = replace(project, spack=replace(spack, environ={**spack.environ, **scope}))
+    inside = project_in(spack, place)
     for name in MPIS:
         if externals_of(place, spack, name):
             continue
@@ -101,8 +99,7 @@ def building(place, known):
 def test_two_solutions_have_equal_hashes(building, spack, place):
     folder = building("openmpi").parent
     before = lock.read(folder / lock.LOCK)
-    environ = {**spack.environ, build.SCOPE: str(find_scope(place))}
-    project = build.Project(place, Spack(spack.program, spack.version, environ), None, print)
+    project = project_in(spack, place)
     project.run("openmpi", "concretizing again", "concretize", "--force", "--fresh")
     after = lock.read(project.lock("openmpi"))
     assert after.roots == before.roots and set(after.nodes) == set(before.nodes)
@@ -117,8 +114,7 @@ def test_a_changed_recipe_is_built_again(spack, place, root, tmp_path):
     shutil.copytree(root / "repo", tmp_path / "repo", ignore=shutil.ignore_patterns("__pycache__"))
     for folder in (name, "common"):
         shutil.copytree(place / "environments" / folder, tmp_path / "environments" / folder)
-    environ = {**spack.environ, build.SCOPE: str(find_scope(place))}
-    project = build.Project(tmp_path, Spack(spack.program, spack.version, environ), None, print)
+    project = project_in(spack, place, tmp_path)
     hashes = []
     for change in ("", "\n    def changed(self):\n        return 1\n"):
         recipe = next(tmp_path.glob("repo/*/*/packages/intel_mpi_benchmarks/package.py"))
@@ -164,14 +160,8 @@ def test_a_stack_is_built_registered_and_its_programs_are_its_own(building, name
     assert stack.lock_hash == found.suite.hash
     assert set(stack.suites) >= {"imb", "osu"} and stack.suites["imb"]["version"] == "2021.11"
     assert {"IMB-MPI1", "IMB-NBC", "IMB-RMA", "IMB-MT", "IMB-P2P"} <= set(stack.binaries)
-    assert {
-        "osu_latency",
-        "osu_bw",
-        "osu_bibw",
-        "osu_mbw_mr",
-        "osu_put_bw",
-        "osu_allreduce",
-    } <= set(stack.binaries)
+    osu = ("latency", "bw", "bibw", "mbw_mr", "put_bw", "allreduce")
+    assert {f"osu_{name}" for name in osu} <= set(stack.binaries)
     assert stack.build["compiler"].startswith("gcc@")
     assert INSTRUMENT in stack.commands, (
         "data and pinning are checked with mpi4py, which asks for libmpi by another name"
@@ -410,8 +400,6 @@ def test_a_bad_scope_is_one_sentence_from_the_real_spack(spack, place, tmp_path,
     assert (place / "environments" / name / "spack.yaml").read_text() == before
 
 
-def test_recorded_locks_are_of_the_format_this_spack_writes(
-    building,
-):
+def test_recorded_locks_are_of_the_format_this_spack_writes(building):
     document = json.loads(building("openmpi").with_name(lock.LOCK).read_text())
     assert document["_meta"]["lockfile-version"] in lock.VERSIONS

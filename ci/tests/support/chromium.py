@@ -11,6 +11,7 @@ import fcntl
 import json
 import os
 import select
+import shlex
 import shutil
 import subprocess
 import sys
@@ -21,17 +22,10 @@ from pathlib import Path
 from typing import Any
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
-FLAGS = (
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--disable-extensions",
-    "--hide-scrollbars",
-    "--remote-debugging-pipe",
+FLAGS = shlex.split(
+    "--headless --no-sandbox --disable-gpu --no-first-run --disable-background-networking "
+    "--disable-component-update --disable-sync --disable-extensions --hide-scrollbars "
+    "--remote-debugging-pipe"
 )
 #: Moves the two ends of the pipes to 3 and 4 in the child, whatever
 #: numbers they have, and becomes the browser.
@@ -55,6 +49,10 @@ NAVIGATED = (
     "Cannot find context with specified id",
     "Cannot find default execution context",
 )
+
+
+#: Seconds for an answer, and until a condition holds.
+LIMIT_S = 60.0
 
 
 class PageError(Exception):
@@ -104,10 +102,10 @@ class Page:
                     )
                 return answer["result"]
 
-    def _receive(self, limit_s: float = 60.0) -> dict[str, Any]:
+    def _receive(self) -> dict[str, Any]:
         while b"\0" not in self._buffer:
-            if not select.select([self._from], [], [], limit_s)[0]:
-                raise PageError(f"the browser did not answer within {limit_s} s")
+            if not select.select([self._from], [], [], LIMIT_S)[0]:
+                raise PageError(f"the browser did not answer within {LIMIT_S} s")
             data = os.read(self._from, 1 << 20)
             if not data:
                 raise PageError(f"the browser ended with status {self._process.wait()}")
@@ -126,12 +124,8 @@ class Page:
             "warning",
             "assert",
         ):
-            self.problems.append(
-                " ".join(
-                    str(argument.get("value", argument.get("description")))
-                    for argument in parameters["args"]
-                )
-            )
+            values = (row.get("value", row.get("description")) for row in parameters["args"])
+            self.problems.append(" ".join(map(str, values)))
         elif method == "Log.entryAdded" and parameters["entry"]["level"] in ("error", "warning"):
             self.problems.append(parameters["entry"]["text"])
         elif method == "Network.requestWillBeSent" and not parameters["request"]["url"].startswith(
@@ -146,18 +140,17 @@ class Page:
         width: int = 1280,
         height: int = 900,
         dark: bool = False,
-        touch: bool = False,
         ready: bool = True,
     ) -> None:
         """Load a page and wait until its script says it is ready (``<html data-ready>``);
-        ``ready=False``: it has no script.
+        ``ready=False``: it has no script. A narrow window is a phone's.
         """
         self._call(
             "Emulation.setDeviceMetricsOverride",
             width=width,
             height=height,
             deviceScaleFactor=1,
-            mobile=touch,
+            mobile=width < 500,
         )
         self._look("", dark)
         self._call("Page.navigate", url=url)
@@ -177,9 +170,9 @@ class Page:
             raise PageError(answer["exceptionDetails"]["exception"].get("description", expression))
         return answer["result"].get("value")
 
-    def wait(self, condition: str, limit_s: float = 60.0) -> None:
+    def wait(self, condition: str) -> None:
         """Wait until a JavaScript condition holds, on whatever page is there by then."""
-        deadline = time.monotonic() + limit_s
+        deadline = time.monotonic() + LIMIT_S
         while not self._holds(condition):
             if time.monotonic() > deadline:
                 raise PageError(f"never became true: {condition}; problems: {self.problems}")
@@ -190,6 +183,15 @@ class Page:
             return bool(self.evaluate(f"Boolean({condition})"))
         except Navigated:
             return False
+
+    def text(self, place: str = "main") -> str:
+        """What a reader sees of an element."""
+        return str(self.evaluate(f"document.querySelector({place!r}).innerText"))
+
+    @property
+    def needed_width(self) -> int:
+        """Of the page, in CSS pixels: more than its window has where something sticks out."""
+        return int(self.evaluate("document.documentElement.scrollWidth"))
 
     def press(self, key: str) -> None:
         """Press and release a key, by its name (``Tab``, ``Enter``)."""
@@ -208,7 +210,7 @@ class Page:
             self._call("Emulation.setScriptExecutionDisabled", value=False)
 
     @contextmanager
-    def on_paper(self, dark: bool = False) -> Iterator[None]:
+    def on_paper(self, dark: bool) -> Iterator[None]:
         """The page as it is printed from a screen in that theme."""
         self._look("print", dark)
         try:
@@ -250,17 +252,9 @@ def open_browser(profile: Path) -> Iterator[Page]:
     (child_in, to_browser), (from_browser, child_out) = os.pipe(), os.pipe()
     # Clear of 3 and 4, so that neither overwrites the other when they are moved there.
     high = [fcntl.fcntl(fd, fcntl.F_DUPFD, 10) for fd in (child_in, child_out)]
-    command = [
-        sys.executable,
-        "-c",
-        _EXEC,
-        *map(str, high),
-        program,
-        *FLAGS,
-        f"--user-data-dir={profile}",
-    ]
+    command = [sys.executable, "-c", _EXEC, *map(str, high), program, *FLAGS]
     process = subprocess.Popen(
-        command,
+        [*command, f"--user-data-dir={profile}"],
         pass_fds=high,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,

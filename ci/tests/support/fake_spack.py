@@ -39,10 +39,8 @@ with state.with_name("journal").open("a") as journal:
     }
     journal.write(json.dumps({**row, **options, **settings}) + "\n")
 
-failure = plan.get("fail", {}).get(f"{environment.name} {command}") or plan.get("fail", {}).get(
-    command
-)
-if failure:
+failures = plan.get("fail", {})
+if failure := failures.get(f"{environment.name} {command}") or failures.get(command):
     print(failure)
     sys.exit(1)
 done = state.with_name(f"installed-{environment.name}")

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import sqlite3
 import subprocess
@@ -210,14 +211,8 @@ def running(tmp: Path, *options: str) -> Iterator[LiveCluster]:
 
 # ---- A mini-cluster with leaf switches, and maps of its pairs as a user measures them.
 
-WHERE = (
-    "-n",
-    "PairMap%fabric=eth100m",
-    "-p",
-    "mpich-wheels",
-    "--system=minicluster:eth100m",
-    "-S",
-    "orders=2",
+WHERE = shlex.split(
+    "-n PairMap%fabric=eth100m -p mpich-wheels --system=minicluster:eth100m -S orders=2"
 )
 
 

@@ -161,9 +161,9 @@ def _is_ready(process: subprocess.Popen[bytes], url: str, answers: Callable[[str
         return False
 
 
-def wait(holds: Callable[[], bool], why: str, seconds: float = 240) -> None:
+def wait(holds: Callable[[], bool], why: str) -> None:
     """Until something holds; a loaded machine takes its time."""
-    assert wait_for(holds, seconds), why
+    assert wait_for(holds, 240), why
 
 
 @contextmanager
@@ -181,7 +181,7 @@ def pushgateway(folder: Path) -> Iterator[str]:
 
 
 @contextmanager
-def prometheus(folder: Path, gateway: str, every: str = "1s") -> Iterator[str]:
+def prometheus(folder: Path, gateway: str) -> Iterator[str]:
     """Address of a Prometheus with the project's own configuration
     and rules, which asks a gateway often.
 
@@ -191,10 +191,8 @@ def prometheus(folder: Path, gateway: str, every: str = "1s") -> Iterator[str]:
     url = f"http://127.0.0.1:{port}"
     for path in RULES.glob("*.yml"):
         text = path.read_text().replace("localhost:9091", gateway.removeprefix("http://"))
-        text = text.replace("scrape_interval: 60s", f"scrape_interval: {every}").replace(
-            "interval: 5m", f"interval: {every}"
-        )
-        text = text.replace("offset 1d", f"offset {every}")
+        for often in ("scrape_interval: 60s", "interval: 5m", "offset 1d"):
+            text = text.replace(often, f"{often.rpartition(' ')[0]} 1s")
         (folder / path.name).write_text(text)
     words = [
         program("prometheus"),

@@ -17,6 +17,7 @@ from reframe_tests.harness.evidence.rank_records import RankEvidence
 from reframe_tests.harness.machine import topology
 from reframe_tests.harness.sites import site
 from reframe_tests.harness.stacks.stack import Stack
+from replacing import replaced
 from studies.output_damage import golden
 from synthetic_stack import made_stack
 
@@ -43,11 +44,7 @@ def make_rank(number: int = 0, host: str = "c1", **changes: Any) -> RankEvidence
     for snapshot in ("init", "finalize"):
         document[snapshot]["cpus"] = str(number)
     for path, value in changes.items():
-        *parents, last = path.split("__")
-        at = document
-        for key in parents:
-            at = at[key]
-        at[last] = value
+        document = replaced(document, path.split("__"), value)
     document["node"] = {"gpus": None, "adapters": None, **document["node"]}
     return rank_records.parse_rank(json.dumps(document), "c1.100.json")
 
@@ -106,9 +103,7 @@ def exchange(
 ODD = "1:0-4096;2:4097-  $(touch made)`touch made`$HOME ${HOME} \"x\" 'y' \\ & | * #"
 
 
-def resolved(
-    stack: Stack = STACK, nodes: int = 1, launcher: str = "local", **more: Any
-) -> condition.Condition:
+def resolved(stack: Stack = STACK, nodes: int = 1, **more: Any) -> condition.Condition:
     """A condition on ``eth0``; site and user set a variable each to
     ``ODD``; ``more`` goes to ``condition.resolve``.
     """
@@ -128,7 +123,7 @@ def resolved(
     partition = condition.Partition(
         topology.describe(1, 2),
         {"recommended": recommended, "fabrics": {"eth": row}},
-        launcher=launcher,
+        launcher="local",
         **more,
     )
     return condition.resolve(stack, asked, partition, {"USERS_OWN": ODD, "OMPI_MCA_pml": "cm"})

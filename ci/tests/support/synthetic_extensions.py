@@ -93,24 +93,22 @@ int MPI_Init(int *count, char ***words) ALIAS("PMPI_Init");
 int MPI_Finalize(void) ALIAS("PMPI_Finalize");
 int MPI_Comm_rank(int world, int *rank) ALIAS("PMPI_Comm_rank");
 """
-TORUS_SYSTEM = {
-    "name": "torus",
-    "descr": "nodes on a torus",
-    "hostnames": ["nowhere"],
-    "partitions": [
-        {
-            "name": "nodes",
-            "scheduler": "local",
-            "launcher": "mpirun",
-            "processor": describe(1, 2),
-            "extras": {
-                "fabrics": {
-                    "ring": {"transport": "torus", "scope": "node", "rails": [{"device": "link0"}]}
-                }
-            },
-        }
-    ],
-}
+
+
+def _system(name: str, launcher: str, cores: int, **extras: Any) -> dict[str, Any]:
+    """A system of one partition, which is not this machine."""
+    partition = {
+        "name": "nodes",
+        "scheduler": "local",
+        "launcher": launcher,
+        "processor": describe(1, cores),
+        "extras": extras,
+    }
+    return {"name": name, "descr": name, "hostnames": ["nowhere"], "partitions": [partition]}
+
+
+RING = {"transport": "torus", "scope": "node", "rails": [{"device": "link0"}]}
+TORUS_SYSTEM = _system("torus", "mpirun", 2, fabrics={"ring": RING})
 
 
 def write_extension(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -212,25 +210,8 @@ LAUNCHER = Launcher(
     bootstraps=(Bootstrap("trireme(1), PBS", ("pbs",), env={"TRIREME_SHELL": "tm"}),),
 )
 '''
-GALLEY_SYSTEM: dict[str, Any] = {
-    "name": "harbour",
-    "descr": "a site with a launcher of its own",
-    "hostnames": ["nowhere"],
-    "partitions": [
-        {
-            "name": "nodes",
-            "scheduler": "local",
-            "launcher": "galley",
-            "processor": describe(1, 4),
-            "extras": {
-                "fabrics": {
-                    "eth": {"transport": "tcp", "scope": "cluster", "rails": [{"device": "eth0"}]}
-                },
-                "remote": True,
-            },
-        }
-    ],
-}
+ETH = {"transport": "tcp", "scope": "cluster", "rails": [{"device": "eth0"}]}
+GALLEY_SYSTEM = _system("harbour", "galley", 4, fabrics={"eth": ETH}, remote=True)
 
 
 def write_launchers(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:

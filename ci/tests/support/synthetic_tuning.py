@@ -64,16 +64,13 @@ def measured(
     factor: float = 1.0,
     fabric: str = "eth10g",
     pinning: str = "bunch",
-    scope: str = "cluster",
-    transport: str = "tcp",
     environment: dict[str, str] | None = None,
-    change: Callable[[str, int, str], float] | None = None,
     **more: Any,
 ) -> None:
     """One session with one condition, so many times slower than others."""
     stored = {
-        "transport": transport,
-        "scope": scope,
+        "transport": "tcp",
+        "scope": "cluster",
         "nodes": 2,
         "ppn": 2,
         "placement": None if pinning in ("default", "none") else [[0], [1]],
@@ -93,7 +90,7 @@ def measured(
                 "mpi": "intelmpi",
                 "lock_hash": None,
             },
-            "change": change or (lambda benchmark, size, stack: factor),
+            "change": lambda benchmark, size, stack: factor,
             **more,
         },
     )
@@ -118,19 +115,12 @@ def sample(name: str, size: int, quantity: str, values: list[float]) -> Sample:
 
 def samples(ratios: dict[tuple[str, int], list[float]]) -> tuple[Sample, ...]:
     return tuple(
-        sample(
-            name,
-            size,
-            quantity,
-            [factor * value for value in values]
-            if quantity != guidelines.MOCKUP
-            else [factor] * len(values),
-        )
+        made
         for (name, size), values in ratios.items()
-        for quantity, factor in (
-            (guidelines.CALL, 20.0),
-            (guidelines.MOCKUP, 20.0),
-            (guidelines.RATIO, 1.0),
+        for made in (
+            sample(name, size, guidelines.CALL, [20.0 * value for value in values]),
+            sample(name, size, guidelines.MOCKUP, [20.0] * len(values)),
+            sample(name, size, guidelines.RATIO, values),
         )
     )
 
@@ -211,11 +201,11 @@ def read(name: str) -> Profile:
     return profiles.read(FOLDER / name, PROFILE_FILES[name])
 
 
-def read_text(folder: Path, name: str, text: str, ranks: int | None = None) -> Profile:
+def read_text(folder: Path, name: str, text: str) -> Profile:
     """A file with another text."""
     path = folder / name
     path.write_text(text)
-    return profiles.read(path, PROFILE_FILES[name] if ranks is None else ranks)
+    return profiles.read(path, PROFILE_FILES[name])
 
 
 def row(profile: Profile, call: str) -> ProfiledCalls:
@@ -261,9 +251,9 @@ def dataset(folder: Path, number: int = 1, **options: Any) -> Path:
     return folder
 
 
-def slower(stack: str, factor: float, benchmark: str = "") -> Any:
+def slower(stack: str, factor: float) -> Any:
     """A change that makes one stack slower."""
-    return lambda name, size, of: factor if of == stack and benchmark in ("", name) else 1.0
+    return lambda name, size, of: factor if of == stack else 1.0
 
 
 def ask(

@@ -14,7 +14,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
+import yaml
 
+from folders import DATA
 from mpibench import cli
 from mpibench.judge.gate import GateAnswer, decide
 from mpibench.store.dataset_layout import CASES_SCHEMA, SAMPLES_SCHEMA, write_file
@@ -27,6 +29,8 @@ from reframe_tests.harness.vocabulary import QUANTITIES
 SIZES = (0, 8, 64, 512, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304)
 #: benchmark -> quantity.
 BENCHMARKS = {"PingPong": "latency_us", "Uniband": "bandwidth_mb_per_s"}
+#: Columns that are the same in all rows.
+ROWS = yaml.safe_load((DATA / "dataset_rows.yaml").read_text())
 FIRST = datetime(2026, 1, 5, 2, 0, tzinfo=timezone.utc)
 #: Label of the sessions of a night.
 NIGHTLY = {"run": "nightly"}
@@ -90,49 +94,28 @@ def write_session(
     wheres = [where] if isinstance(where, Mapping) else where or [{}]
     for place, (own, stack, _) in enumerate(itertools.product(wheres, stacks, range(jobs))):
         case = {
+            **ROWS["shared"],
             "session": name,
             "started": started,
             "labels": json.dumps(dict(labels or {}), sort_keys=True),
             "case": f"{name}:0:{place}",
-            "run": 0,
-            "partition": "node",
             "stack": stack,
-            "mpi": "openmpi",
             "mpi_version": mpi_version,
-            "origin": "spack",
             "lock_hash": f"hash-{mpi_version}",
-            "fabric": "eth1g",
-            "nodes": 2,
-            "ppn": 1,
-            "ppn_symbol": "1",
-            "pinning": "bunch",
-            "group": "p2p",
             "result": result,
             "evidence": evidence,
             "job_id": str(100 + number),
-            "nodelist": "n1,n2",
-            "outputdir": "out",
             **{key: value for key, value in own.items() if key in SAMPLES_SCHEMA},
         }
-        stored = {
-            "suites": {"imb": {"version": "2021.11"}},
-            "transport": "tcp",
-            **(condition or {}),
-        }
+        stored = {**ROWS["condition"], **(condition or {})}
         cases.append(
             {
+                **ROWS["cases"],
                 **case,
                 "name": f"ImbPointToPoint %stack={stack}",
-                "superseded": False,
-                "measurement": True,
-                "reason": None,
-                "sentences": [],
                 "fail_phase": None if result == "pass" else "performance",
-                "library": "libmpi.so",
                 "library_version": f"Open MPI v{mpi_version}",
                 "condition": json.dumps(stored),
-                "samples": 1,
-                "gates": [],
                 "cmdline": command_line,
                 **own,
             }
@@ -148,14 +131,10 @@ def write_session(
                     times = size / times
                 for repeat, value in enumerate(times, start=1):
                     row = {
+                        **ROWS["samples"],
                         **case,
-                        "suite": "imb",
                         "benchmark": benchmark,
-                        "variant": "",
-                        "ranks": 2,
-                        "groups": 1,
                         "message_bytes": size,
-                        "repetitions": 1000,
                         "quantity": quantity,
                         "repeat": repeat,
                         "unit": QUANTITIES[quantity].unit,
@@ -237,17 +216,15 @@ def gate(
     value: float,
     lower: float,
     outcome: str = "pass",
-    layer: str = "learned",
-    unit: str = "MB/s",
 ) -> dict[str, Any]:
     """A reference check as ``cases`` stores it."""
     bounds = {"reference": lower / 0.97, "lower": lower, "upper": None}
     return {
         "metric": metric,
-        "layer": layer,
+        "layer": "learned",
         "value": value,
         **bounds,
-        "unit": unit,
+        "unit": "MB/s",
         "outcome": outcome,
     }
 
@@ -261,34 +238,21 @@ def write_night(folder: Path, number: int, **changes: Any) -> str:
     (jobs / "rfm_job.sh").write_text("#!/bin/bash\nmpirun -n 2 IMB-MPI1 Uniband\n")
     (jobs / "rfm_job.out").write_text("# Uniband <b>not markup</b>\n")
     (jobs / "rfm_job.err").write_text("libfabric: no such device: eth1\n")
-    held = [gate("Uniband.bandwidth.0004194304", 930.0, 900.0)]
-    cases: list[Mapping[str, Any]] = [
-        {"outputdir": str(jobs), "gates": held, "session_seconds": 600.0}
-    ]
-    failed = {"result": "fail", "fail_phase": "sanity", "evidence": "contradicted", "gates": []}
+    held = {"outputdir": str(jobs), "gates": [gate("Uniband.bandwidth.0004194304", 930.0, 900.0)]}
     sentence = "asked for eth1g, 2.1 GB went over lo"
-    if red:
-        cases.append(
-            {
-                "outputdir": str(jobs),
-                "pinning": "scatter",
-                **failed,
-                "reason": sentence,
-                "sentences": [sentence],
-                "samples": 0,
-            }
-        )
-    else:
-        cases.append({"outputdir": str(jobs), "pinning": "scatter", "gates": held})
-    cases.append(
-        {
-            "pinning": "none",
-            "result": "skip",
-            "evidence": None,
-            "reason": "no cores left",
-            "samples": 0,
-        }
-    )
+    failed: dict[str, Any] = {
+        "result": "fail",
+        "fail_phase": "sanity",
+        "evidence": "contradicted",
+        "gates": [],
+    }
+    failed |= {"reason": sentence, "sentences": [sentence], "samples": 0}
+    skipped = {"result": "skip", "evidence": None, "reason": "no cores left", "samples": 0}
+    cases: list[Mapping[str, Any]] = [
+        {**held, "session_seconds": 600.0},
+        {**held, "pinning": "scatter", **(failed if red else {})},
+        {**skipped, "pinning": "none"},
+    ]
     slower = 1.08 if SLOWER_FROM <= number < NIGHTS else 1.0
     settings: dict[str, Any] = {
         "labels": {"run": "nightly"},
