@@ -248,11 +248,8 @@ def test_the_version_a_stack_claims_is_the_one_the_library_tells(claimed, banner
 # ---- placement ----
 
 
-def masked(*masks, **changes):
-    return [
-        make_rank(n, init__cpus=mask, finalize__cpus=mask, **changes)
-        for n, mask in enumerate(masks)
-    ]
+def masked(*masks):
+    return [make_rank(n, init__cpus=mask, finalize__cpus=mask) for n, mask in enumerate(masks)]
 
 
 def left(**load):

@@ -46,8 +46,8 @@ def sentences(*ranks, fabric=ETH1G):
     return link_state.check_links(ranks, fabric).sentences
 
 
-def notes_of(*ranks, fabric=ETH1G):
-    finding = link_state.check_links(ranks, fabric)
+def notes_of(*ranks):
+    finding = link_state.check_links(ranks, ETH1G)
     assert finding.sentences == []
     return link_state.error_notes({"launch": "pair", "repeat": 2, **row} for row in finding.errors)
 
