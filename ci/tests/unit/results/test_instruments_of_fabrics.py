@@ -2,16 +2,13 @@
 how tables are read, what they are held against.
 """
 
-import runpy
-import sys
-from functools import cache
 from itertools import pairwise
-from types import ModuleType, SimpleNamespace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from programs import instrument
 from reframe_tests.harness.cases.results import derived
 from reframe_tests.harness.evidence import rank_records
 from reframe_tests.harness.samples import Sample
@@ -26,17 +23,6 @@ from synthetic_stack import launches
 GROUP = "bisection"
 PLAIN = "bisection-mpich-n2.txt"
 CROSSING = "bisection-mpich-n4-switches.txt"
-
-
-@cache
-def instrument(group):
-    """What the program of a group defines, without MPI."""
-    stand_in = ModuleType("mpi4py")
-    stand_in.MPI = SimpleNamespace(FLOAT=None)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(sys.modules, "mpi4py", stand_in)
-        defined = runpy.run_path(str(catalogue.SUITES[group].script.path))
-    return SimpleNamespace(**defined)
 
 
 def test_pairs_are_held_against_the_ranks_own_records():
