@@ -164,6 +164,7 @@ def test_why_mpi_was_not_asked_is_a_note():
     [
         ({}, {}, ""),
         ({"nonce": None}, {}, "its nonce is none, the launch's k.1"),
+        ({"nonce": ""}, {}, "its nonce is "),
         ({"nonce": "k.2"}, {}, "its nonce is k.2, the launch's k.1"),
         ({"init__uptime": "0.40 9"}, {}, "it is from 0.40 to 3.00 s after boot"),
         ({"finalize__uptime": "3.60 9"}, {}, "the launch ran from 0.50 to 3.50 s"),
