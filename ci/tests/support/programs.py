@@ -5,12 +5,18 @@ from __future__ import annotations
 import json
 import os
 import re
+import resource
+import runpy
 import shlex
 import shutil
 import subprocess
+import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 
 import pytest
 import yaml
@@ -18,10 +24,34 @@ import yaml
 import synthetic_stack
 from folders import DATA, write
 from reframe_tests.harness.stacks.stack import Stack
+from reframe_tests.harness.suites import catalogue
 from synthetic_stack import sealed
 
 # ---- Programs made on the spot for tests, shell lines in a mount namespace of their own, and a
 # machine with small caches.
+
+
+@contextmanager
+def room_for(size_bytes: int) -> Iterator[None]:
+    """No file can grow beyond this size, by a limit that anybody can set."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size_bytes, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@cache
+def instrument(group: str) -> SimpleNamespace:
+    """What the instrument of a group defines, without MPI."""
+    stand_in = ModuleType("mpi4py")
+    vars(stand_in)["MPI"] = SimpleNamespace(Exception=RuntimeError, FLOAT=None)
+    script = catalogue.SUITES[group].script
+    assert script
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "mpi4py", stand_in)
+        return SimpleNamespace(**runpy.run_path(str(script.path)))
 
 
 def compile_c(target: Path, text: str, *options: str) -> Path:

@@ -54,6 +54,11 @@ def pair(**changes: Any) -> list[RankEvidence]:
     return [make_rank(0, **changes), make_rank(1, **changes)]
 
 
+def counted(count: float) -> dict[str, int]:
+    """Counters of an interface or a port that received and sent so many bytes."""
+    return dict.fromkeys(("rx_bytes", "tx_bytes"), int(count))
+
+
 def exchange(
     sent: dict[str, float], own: Sequence[tuple[str, str, float]] | None = None, **changes: Any
 ) -> list[RankEvidence]:
@@ -63,11 +68,9 @@ def exchange(
         address, bytes); ``None``: that is not known.
     """
 
-    def counted(times: int, slash: bool) -> dict[str, dict[str, int]]:
+    def carried(times: int, slash: bool) -> dict[str, dict[str, int]]:
         return {
-            name: dict.fromkeys(("rx_bytes", "tx_bytes"), times * int(count))
-            for name, count in sent.items()
-            if ("/" in name) is slash
+            name: counted(times * count) for name, count in sent.items() if ("/" in name) is slash
         }
 
     pairs = [
@@ -83,10 +86,10 @@ def exchange(
     return [
         make_rank(
             number,
-            init__interfaces=counted(0, slash=False),
-            init__ports=counted(0, slash=True),
-            finalize__interfaces=counted(1, slash=False),
-            finalize__ports=counted(1, slash=True),
+            init__interfaces=carried(0, slash=False),
+            init__ports=carried(0, slash=True),
+            finalize__interfaces=carried(1, slash=False),
+            finalize__ports=carried(1, slash=True),
             finalize__tcp={
                 "pairs": [] if number else pairs,
                 "uncounted": int(own is None),

@@ -10,15 +10,14 @@ from reframe_tests.harness.evidence import traffic
 from reframe_tests.harness.evidence.rank_records import Bytes
 from reframe_tests.harness.evidence.traffic import NodeTraffic
 from reframe_tests.harness.machine.fabric import Fabric, Rail
+from synthetic_stack import LO, SHM
 
 GB = 10**9
 SLOW = Fabric("slow", "tcp", "cluster", (Rail("eth1", 1.0),))
 FAST = Fabric("fast", "tcp", "cluster", (Rail("eth2", 10.0),))
 RDMA = Fabric("ib", "verbs", "cluster", (Rail("mlx5_0", 100.0),))
 PLAIN = Fabric("plain", "as_shipped", "cluster", choices=(SLOW, FAST, RDMA))
-MEMORY = Fabric("shm", "shm", "node")
-LOOP = Fabric("lo", "tcp", "node", (Rail("lo"),))
-INSIDE = Fabric("inside", "as_shipped", "node", choices=(MEMORY, LOOP))
+INSIDE = Fabric("inside", "as_shipped", "node", choices=(SHM, LO))
 
 
 def nodes(cards, sockets=None, problems=()):
@@ -136,7 +135,7 @@ SAID = "nothing was forced and the site expects {}, but the MPI took {} carried 
         ({"eth1": 2.1 * GB}, FAST_WANTED, "slow", (SAID.format("fast", "slow (eth1"),)),
         # Inside a node bytes that no card counted were in memory.
         ({"lo": 1e4}, INSIDE, "shm", ()),
-        ({"lo": 1e4}, replace(INSIDE, choices=(LOOP,)), "shared memory", ()),
+        ({"lo": 1e4}, replace(INSIDE, choices=(LO,)), "shared memory", ()),
         ({"lo": 2.1 * GB}, replace(INSIDE, expect="shm"), "lo", (SAID.format("shm", "lo (lo"),)),
     ],
 )

@@ -7,13 +7,12 @@ import pytest
 from reframe_tests.harness.evidence import traffic
 from reframe_tests.harness.machine.fabric import Fabric, Rail
 from reframe_tests.harness.printable import format_bytes
-from synthetic_evidence import INTERFACE, exchange, make_rank, pair
+from synthetic_evidence import INTERFACE, counted, exchange, make_rank, pair
+from synthetic_stack import LO, SHM
 
 GB = 1_000_000_000
 MB = 1_000_000
 KB = 1_000
-LO = Fabric("lo", "tcp", "node", (Rail("lo"),))
-SHM = Fabric("shm", "shm", "node")
 ETH1G = Fabric("eth1g", "tcp", "cluster", (Rail("eth1", 1.0),))
 IPOIB = Fabric("ipoib", "tcp", "cluster", (Rail("ib0", 100.0),))
 EDR = Fabric("edr", "ucx", "cluster", (Rail("mlx5_0", 100.0),))
@@ -190,15 +189,14 @@ def test_what_is_noted(ranks, fabric, note):
 
 def test_counters_span_the_first_start_and_the_last_end():
     early, _ = exchange({"lo": GB})
-    late_init = {"lo": {"rx_bytes": 400 * MB, "tx_bytes": 400 * MB}}
     ranks = [
         early,
         make_rank(
             1,
-            init__interfaces=late_init,
+            init__interfaces={"lo": counted(400 * MB)},
             init__monotonic_ns=2_000_000_000,
             finalize__monotonic_ns=4_000_000_000,
-            finalize__interfaces={"lo": {"rx_bytes": 3 * GB, "tx_bytes": 3 * GB}},
+            finalize__interfaces={"lo": counted(3 * GB)},
         ),
     ]
     (node,) = traffic.node_traffic(ranks)
@@ -281,7 +279,7 @@ def test_every_rail_is_reported():
 
 
 def test_port_whose_counter_came_up_late_proves_nothing():
-    full = {"mlx5_0/1": {"rx_bytes": 10 * GB, "tx_bytes": 10 * GB}}
+    full = {"mlx5_0/1": counted(10 * GB)}
     ranks = pair(init__ports={"mlx5_0/1": {}}, finalize__ports=full)
     assert (
         sentences(ranks, EDR, GB)[0]
@@ -293,8 +291,8 @@ def test_port_whose_counter_came_up_late_proves_nothing():
 
 
 def test_interface_that_appeared_counts_from_nothing():
-    zero = {"lo": {"rx_bytes": 0, "tx_bytes": 0}}
-    late = {**zero, "eth9": {"rx_bytes": GB, "tx_bytes": GB}}
+    zero = {"lo": counted(0)}
+    late = {**zero, "eth9": counted(GB)}
     ranks = pair(init__interfaces=zero, finalize__interfaces=late, finalize__tcp=HIDDEN)
     assert sentences(ranks, SHM, GB)[0].startswith("asked for shm, but eth9 carried 1.0 GB")
 
@@ -361,7 +359,7 @@ def test_what_a_closed_connection_carried_is_known_from_the_other_end(here, ther
         return {"pairs": [row] * bool(count), "uncounted": 0, "complete": True}
 
     zero, used = (
-        {name: {"rx_bytes": count, "tx_bytes": count} for name, count in counts.items()}
+        {name: counted(count) for name, count in counts.items()}
         for counts in ({"eth1": 0, "eth2": 0}, {"eth1": 12 * MB, "eth2": 48 * MB})
     )
     ends = ("10.0.0.1", "10.0.0.2")
@@ -387,14 +385,13 @@ def test_what_a_closed_connection_carried_is_known_from_the_other_end(here, ther
 
 @pytest.mark.parametrize("direction", ["rx_bytes", "tx_bytes"])
 def test_counter_gone_backwards(direction):
-    row = {"rx_bytes": 9, "tx_bytes": 9}
-    before, after = {"eth1": row}, {"eth1": {**row, direction: 5}}
+    before, after = ({"eth1": {**counted(9), direction: last}} for last in (9, 5))
     (said,) = sentences(pair(init__interfaces=before, finalize__interfaces=after), SHM, 0)
     assert said.startswith("the byte counters of eth1 on c1 went backwards during the run")
 
 
 def test_interface_vanished():
-    gone = pair(finalize__interfaces={"lo": {"rx_bytes": 2 * GB, "tx_bytes": 2 * GB}})
+    gone = pair(finalize__interfaces={"lo": counted(2 * GB)})
     for fabric in (LO, ETH1G):
         assert sentences(gone, fabric, 0) == [
             "eth1 on c1 disappeared during the run, so what it carried is unknown."

@@ -57,7 +57,6 @@ def made(
     name=A100,
     uuid="",
     node=None,
-    **more,
 ):
     gpus = [
         {"bus_id": bus, "current": at == 0, "name": name, "uuid": uuid}
@@ -70,7 +69,6 @@ def made(
         finalize__gpus=gpus,
         finalize__gpu_library="/lib/libcuda.so.550",
         init__numa_node=number,
-        **more,
     )
 
 

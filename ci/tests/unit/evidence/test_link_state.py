@@ -46,8 +46,8 @@ def sentences(*ranks, fabric=ETH1G):
     return link_state.check_links(ranks, fabric).sentences
 
 
-def notes_of(*ranks, fabric=ETH1G):
-    finding = link_state.check_links(ranks, fabric)
+def notes_of(*ranks):
+    finding = link_state.check_links(ranks, ETH1G)
     assert finding.sentences == []
     return link_state.error_notes({"launch": "pair", "repeat": 2, **row} for row in finding.errors)
 
@@ -93,10 +93,15 @@ def test_the_guid_of_a_port_is_the_end_of_its_address(address, guid):
             "alike.",
         ),
         ({"state": "down"}, "the link of eth1 on c2 is not up (state down); check cable and port."),
+        (
+            {"state": None},
+            "the state of eth1 on c2 could not be read, so it may be down; check its "
+            "operstate (ports/*/state) in /sys/",
+        ),
     ],
 )
 def test_a_link_that_is_not_as_described(link, sentence):
-    assert sentence in sentences(node(0), node(1, link))
+    assert any(said.startswith(sentence) for said in sentences(node(0), node(1, link)))
 
 
 def test_nodes_whose_links_are_not_alike():
@@ -113,15 +118,6 @@ def test_what_a_link_does_not_show_is_noted(link, words):
     wanted = [f"{words} of eth1 on c2 could not be read, so it was not compared"] if words else []
     assert finding.notes == wanted
     assert [sentence for sentence in finding.sentences if "differ" not in sentence] == []
-
-
-def test_a_rail_whose_state_cannot_be_read_is_not_known_to_be_up():
-    wanted = (
-        "the state of eth1 on c2 could not be read, so it may be down; check its "
-        "operstate (ports/*/state) in /sys/"
-    )
-    [sentence] = sentences(node(0), node(1, {"state": None}))
-    assert sentence.startswith(wanted)
 
 
 @pytest.mark.parametrize(

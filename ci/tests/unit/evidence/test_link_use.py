@@ -8,15 +8,13 @@ import pytest
 
 from reframe_tests.harness.evidence import traffic
 from reframe_tests.harness.machine.fabric import Fabric, Rail
-from synthetic_evidence import INTERFACE, make_rank
+from synthetic_evidence import INTERFACE, counted, make_rank
+from synthetic_stack import ETH, LO
 
 MB = 1_000_000
-ETH1G = Fabric("eth1g", "tcp", "cluster", (Rail("eth1", 1.0),))
+ETH1G = replace(ETH, rails=(Rail("eth1", 1.0),))
 ETH10G = replace(ETH1G, rails=(Rail("eth1", 10.0),))
-#: Of no known rate.
-ETH = replace(ETH1G, rails=(Rail("eth1"),))
 EDR = Fabric("edr", "ucx", "cluster", (Rail("mlx5_0", 100.0),))
-LO = Fabric("lo", "tcp", "node", (Rail("lo"),))
 #: 2 s on 1 Gbit/s: 1 MB and 1 % of what the link carries.
 ALLOWED = 1 * MB + 2.5 * MB
 PAYLOAD = 1448
@@ -58,14 +56,14 @@ def wire(out, received, again=0):
 def node(number, sent, received, *pairs, **changes):
     """The one rank of node c1 or c2, and what eth1 carried there around its run of 2 s."""
     name = changes.pop("name", "eth1")
-    zero = {"rx_bytes": 0, "tx_bytes": 0}
-    counted = {"rx_bytes": int(received), "tx_bytes": int(sent)}
+    zero = counted(0)
+    carried = {"rx_bytes": int(received), "tx_bytes": int(sent)}
     where = "ports" if "/" in name else "interfaces"
     settings = {
         "init__interfaces": {"eth1": zero},
         "finalize__interfaces": {"eth1": zero},
         f"init__{where}": {name: zero},
-        f"finalize__{where}": {name: counted},
+        f"finalize__{where}": {name: carried},
         "node__interfaces": {"eth1": {**INTERFACE, "addresses": [f"10.0.0.{number + 1}"]}},
         "finalize__tcp": sockets(*pairs),
     }
@@ -113,7 +111,7 @@ def test_a_neighbour_is_reported_with_what_he_took(way):
         (20, ETH1G, 2, True),
         (20, ETH1G, 20, False),
         (20, ETH10G, 2, False),
-        # Without a rate a share of what was carried.
+        # Without a rate, as ETH is, a share of what was carried.
         (10, ETH, 2, False),
         (60, ETH, 2, True),
     ],

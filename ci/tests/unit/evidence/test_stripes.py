@@ -6,7 +6,7 @@ import pytest
 
 from reframe_tests.harness.evidence import traffic
 from reframe_tests.harness.machine.fabric import Fabric, Rail
-from synthetic_evidence import exchange, make_rank
+from synthetic_evidence import counted, exchange, make_rank
 
 GB = 10**9
 TWO = Fabric("two", "tcp", "cluster", (Rail("eth1", 1.0), Rail("eth2", 1.0)), striped=True)
@@ -79,11 +79,12 @@ def test_small_messages_say_nothing_about_striping(striped_bytes, note):
 
 def node(number, host, **sent):
     """The only rank of a node whose interfaces sent so many bytes."""
-    counts = {
-        name: {"rx_bytes": int(count), "tx_bytes": int(count)} for name, count in sent.items()
-    }
-    zero = {name: {"rx_bytes": 0, "tx_bytes": 0} for name in sent}
-    return make_rank(number, host, init__interfaces=zero, finalize__interfaces=counts)
+    return make_rank(
+        number,
+        host,
+        init__interfaces=dict.fromkeys(sent, counted(0)),
+        finalize__interfaces={name: counted(count) for name, count in sent.items()},
+    )
 
 
 def test_nodes_that_each_use_another_rail_do_not_stripe():

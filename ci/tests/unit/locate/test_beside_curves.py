@@ -25,8 +25,8 @@ from synthetic_verdicts import by, unchanged, write_session
 NOW = datetime(2026, 11, 20, 2, tzinfo=timezone.utc)
 
 
-def export(folder, uuid, days_ago, measured, status="proven"):
-    session = session_of(measured, status=status)
+def export(folder, uuid, days_ago, measured):
+    session = session_of(measured)
     started = (NOW - timedelta(days=days_ago)).timestamp()
     info = {**session.info, "uuid": uuid, "time_start_unix": started, "time_end_unix": started + 60}
     dataset.export_session(replace(session, info=info), folder)

@@ -1,21 +1,19 @@
 """Nodes over the nights: a line for who got slower, and a band of all others."""
 
 from dataclasses import replace
-from datetime import datetime, timedelta, timezone
+from datetime import timedelta
 
 import numpy as np
 
 from mpibench.locate import answers, nights
 from mpibench.locate.maps import RECEIVES, SENDS
 from mpibench.pages import map as locate_page
-from synthetic_fabric import pair_map, sends_slowly
-
-BEGAN = datetime(2026, 11, 1, 2, tzinfo=timezone.utc)
+from synthetic_fabric import MAPS_BEGAN, pair_map, sends_slowly
 
 
 def night(number, times):
     answer = answers.judge_map(pair_map(12, sends_slowly("c5", times), seed=number))
-    when = BEGAN + timedelta(days=number)
+    when = MAPS_BEGAN + timedelta(days=number)
     return replace(
         answer, session=f"s{number}", started=when, stack="mpich-wheels", fabric="eth100m"
     )

@@ -13,8 +13,7 @@ from synthetic_stack import GOLDEN, SHM, make_stack, setting_of
 
 CRAY = make_stack("craympich", "8.1.28", "ch4:ofi")
 PARASTATION = make_stack("parastation", "5.10.0-1")
-CARDS = tuple(Rail(f"cxi{card}", numa_node=card) for card in range(4))
-SS200 = Fabric("ss200", "cxi", "cluster", CARDS[:1])
+SS200 = Fabric("ss200", "cxi", "cluster", (Rail("cxi0", numa_node=0),))
 
 
 #: Recorded lines by the word that heads them; of several blocks of one word the last.

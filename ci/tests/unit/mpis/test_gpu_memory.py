@@ -4,7 +4,6 @@ manuals, sources and lines that others recorded.
 
 import itertools
 import re
-from dataclasses import replace
 
 import pytest
 
@@ -28,12 +27,6 @@ from synthetic_stack import (
 
 PARTS = re.split(r"^## (\w+): .*\n", (GOLDEN / "gpu-lines.txt").read_text(), flags=re.MULTILINE)
 LINES = dict(zip(PARTS[1::2], PARTS[2::2], strict=True))
-SLINGSHOT = Fabric("ss200", "cxi", "cluster", (Rail("cxi0"),))
-IPC = {kind: fabric_of("gpu_ipc", "node", kind) for kind in KINDS}
-
-
-def of_gpus(fabric, kind):
-    return replace(fabric, memory=Memory("device", kind))
 
 
 # ---- the table as a whole ----
@@ -102,7 +95,9 @@ def test_open_mpi_that_stages_without_a_word_is_caught():
         + chosen
         + LINES["openmpi_given"]
     )
-    setting = setting_of(knowing(OPENMPI, "cuda"), of_gpus(SLINGSHOT, "cuda"))
+    of_gpus = Memory("device", "cuda")
+    slingshot = Fabric("ss200", "cxi", "cluster", (Rail("cxi0"),), memory=of_gpus)
+    setting = setting_of(knowing(OPENMPI, "cuda"), slingshot)
     assert setting.debug_env["OMPI_MCA_opal_common_ofi_verbose"] == "50", (
         "below it Open MPI stages without a word"
     )
@@ -119,7 +114,7 @@ def test_open_mpi_that_stages_without_a_word_is_caught():
 
 
 def test_intel_mpi_that_turns_its_support_off_is_caught():
-    setting = setting_of(knowing(INTEL, "cuda"), IPC["cuda"])
+    setting = setting_of(knowing(INTEL, "cuda"), fabric_of("gpu_ipc", "node", "cuda"))
     recorded = LINES["intel"].replace("FABRICS=ofi", "FABRICS=shm")
     assert check_proofs(setting, recorded) == []
     (said,) = check_proofs(setting, recorded + LINES["intel_without_ipc"])

@@ -168,14 +168,6 @@ def test_programs_below_mpi_are_not_told():
     assert "service level 3" in below_mpi.find_obstacle(replace(EDR, **LEVEL), group, "slurm")
 
 
-def described(transport, **classes):
-    rail = {"device": "hfi1_0", "line_rate_gbit_per_s": 100}
-    rails = {} if transport == "as_shipped" else {"rails": [rail]}
-    return edit(
-        (*FABRICS, "other"), {"transport": transport, "scope": "cluster", **rails, **classes}
-    )
-
-
 @pytest.mark.parametrize(
     ("transport", "classes", "good"),
     [
@@ -193,7 +185,10 @@ def described(transport, **classes):
     ],
 )
 def test_what_a_site_may_say(tmp_path, transport, classes, good):
-    path = write_system(tmp_path, described(transport, **classes))
+    row = {"transport": transport, "scope": "cluster", **classes}
+    if transport != "as_shipped":
+        row["rails"] = [{"device": "hfi1_0", "line_rate_gbit_per_s": 100}]
+    path = write_system(tmp_path, edit((*FABRICS, "other"), row))
     if not good:
         with refused_as("system-description"):
             site.read_system(path)

@@ -4,8 +4,6 @@ import copy
 import errno
 import json
 import os
-import resource
-import runpy
 import shutil
 import sys
 import tracemalloc
@@ -13,7 +11,7 @@ from collections import Counter
 from dataclasses import replace
 from itertools import chain, combinations, islice
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 
 import polars as pl
 import pytest
@@ -21,7 +19,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 
 from mpibench import whole_file
-from reframe_tests.harness.instruments import FOLDER, schedule
+from programs import instrument, room_for
+from reframe_tests.harness.instruments import schedule
 from reframe_tests.harness.instruments.pairs import output
 from reframe_tests.harness.instruments.pairs.pair_values import (
     BANDWIDTH,
@@ -70,12 +69,7 @@ SUITE = catalogue.SUITES["pair_map"]
 
 @pytest.fixture(scope="module")
 def program():
-    """The instrument without MPI."""
-    stand_in = ModuleType("mpi4py")
-    stand_in.MPI = SimpleNamespace(Exception=RuntimeError, FLOAT=None)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(sys.modules, "mpi4py", stand_in)
-        return SimpleNamespace(**runpy.run_path(str(FOLDER / "pair_map.py")))
+    return instrument("pair_map")
 
 
 def test_a_rank_holds_one_round_at_a_time(program):
@@ -335,13 +329,8 @@ def test_a_record_never_names_the_values_of_another_writer(tmp_path, monkeypatch
 
 
 def test_a_map_that_has_no_room_is_an_error_of_the_disk(tmp_path):
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (9, before[1]))
-    try:
-        with pytest.raises(OSError, match=os.strerror(errno.EFBIG)):
-            MAP.keep(tmp_path)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    with room_for(9), pytest.raises(OSError, match=os.strerror(errno.EFBIG)):
+        MAP.keep(tmp_path)
     assert not list(tmp_path.iterdir())
 
 

@@ -65,21 +65,14 @@ def room_of(module):
     return ".".join(module.split(".")[: 3 if module.startswith("reframe_tests.harness") else 2])
 
 
-def no_circle(name_of):
-    graph = {}
-    for module, wanted in all_imports().items():
-        graph.setdefault(name_of(module), set()).update(
-            {name_of(one) for one in wanted} - {name_of(module)}
-        )
-    list(graphlib.TopologicalSorter(graph).static_order())
-
-
-def test_no_modules_import_each_other():
-    no_circle(str)
-
-
-def test_no_rooms_import_each_other():
-    no_circle(room_of)
+def test_no_modules_and_no_rooms_import_each_other():
+    for name_of in (str, room_of):
+        graph = {}
+        for module, wanted in all_imports().items():
+            graph.setdefault(name_of(module), set()).update(
+                {name_of(one) for one in wanted} - {name_of(module)}
+            )
+        list(graphlib.TopologicalSorter(graph).static_order())
 
 
 def test_no_tool_is_imported_by_the_core_or_by_another_tool():

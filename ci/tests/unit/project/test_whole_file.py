@@ -3,7 +3,6 @@
 import errno
 import os
 import random
-import resource
 from pathlib import Path
 
 import polars as pl
@@ -11,6 +10,7 @@ import pytest
 
 from mpibench import whole_file
 from mpibench.whole_file import replacing
+from programs import room_for
 
 FRAME = pl.DataFrame({"value": random.Random(1).sample(range(1 << 40), 10_000)})
 
@@ -33,18 +33,13 @@ def test_what_is_written_takes_its_place_at_the_end(tmp_path):
 @pytest.mark.parametrize("room", [0, 4096], ids="{} bytes".format)
 @pytest.mark.parametrize("table", [False, True])
 def test_what_has_no_room_is_said_of_the_file_that_was_meant(room, table, tmp_path):
-    """By a limit on the size of files, as anybody can set it."""
     path = tmp_path / "table"
     path.write_text("old")
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (room, before[1]))
-    try:
-        with pytest.raises(OSError, match="File too large") as refused, replacing(path) as partial:
-            if table:
-                whole_file.write_parquet(partial, FRAME)
-            partial.write_text("new" * 50_000)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    refuses = pytest.raises(OSError, match="File too large")
+    with room_for(room), refuses as refused, replacing(path) as partial:
+        if table:
+            whole_file.write_parquet(partial, FRAME)
+        partial.write_text("new" * 50_000)
     assert (refused.value.errno, refused.value.filename) == (errno.EFBIG, str(path))
     assert path.read_text() == "old" and list(tmp_path.iterdir()) == [path]
 

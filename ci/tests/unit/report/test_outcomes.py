@@ -8,7 +8,12 @@ from mpibench.pages import outcomes, session
 from mpibench.store.sessions import Case, Session
 from reframe_tests.harness.samples import Sample, read_evidence
 
-TIMED = (Sample("imb", "PingPong", "p2p", 2, 1, "", 8, 100, "latency_us", (1.0,)),)
+
+def sample(size, quantity, *values):
+    return Sample("imb", "PingPong", "p2p", 2, 1, "", size, 100, quantity, values)
+
+
+TIMED = (sample(8, "latency_us", 1.0),)
 
 
 def case(losses_per_s, samples=TIMED):
@@ -29,10 +34,6 @@ def test_busy_cases_are_counted_beside_the_verdict():
     said = line(case(147), case(9.9))
     assert "In 1 of 2 cases ranks often lost their core to other programs" in said
     assert "busy" not in line(case(0), case(0, ()), case(147, ()))
-
-
-def sample(size, quantity, *values):
-    return Sample("imb", "PingPong", "p2p", 2, 1, "", size, 100, quantity, values)
 
 
 def test_a_key_figure_is_the_best_median_at_one_size_of_what_is_proven():

@@ -2,43 +2,27 @@
 how tables are read, what they are held against.
 """
 
-import runpy
-import sys
-from functools import cache
 from itertools import pairwise
-from pathlib import Path
-from types import ModuleType, SimpleNamespace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from programs import instrument
 from reframe_tests.harness.cases.results import derived
 from reframe_tests.harness.evidence import rank_records
 from reframe_tests.harness.samples import Sample
-from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.suites import catalogue, options, reader
 from reframe_tests.harness.suites.instruments import AGGRESSORS, bisection_facts
 from reframe_tests.harness.vocabulary import NotMeasured
 from refusals import refused_as
 from studies.output_damage import golden
 from synthetic_evidence import make_rank
-from synthetic_stack import DOCUMENT, launches
+from synthetic_stack import launches
 
 GROUP = "bisection"
 PLAIN = "bisection-mpich-n2.txt"
 CROSSING = "bisection-mpich-n4-switches.txt"
-
-
-@cache
-def instrument(group):
-    """What the program of a group defines, without MPI."""
-    stand_in = ModuleType("mpi4py")
-    stand_in.MPI = SimpleNamespace(FLOAT=None)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(sys.modules, "mpi4py", stand_in)
-        defined = runpy.run_path(str(catalogue.SUITES[group].script.path))
-    return SimpleNamespace(**defined)
 
 
 def test_pairs_are_held_against_the_ranks_own_records():
@@ -53,12 +37,11 @@ def test_pairs_are_held_against_the_ranks_own_records():
 # read, and how growth is held against log2 ----
 
 GROWTH = "growth"
-STACK = metadata.parse(DOCUMENT, Path("stack.json"))
 RECORDED = ("growth-mpich-n4.txt", "growth-intelmpi-n4.txt")
 
 
 def launch(nodes, ppn=1, level="smoke"):
-    (planned,) = catalogue.launches(GROWTH, STACK, nodes * ppn, level, nodes)
+    (planned,) = launches(GROWTH, nodes * ppn, level, nodes=nodes)
     return planned
 
 

@@ -13,13 +13,12 @@ from reframe_tests.harness.cases.results.measurement import (
     least_bytes,
     name_uncounted,
 )
-from reframe_tests.harness.machine.fabric import Fabric, Rail
 from reframe_tests.harness.suites import reader
 from reframe_tests.harness.suites.catalogue import ROWS
 from reframe_tests.harness.suites.gpcnet import LOADED_GROUP, bound_of, nodes_tested
 from studies.output_damage import golden
 from synthetic_evidence import on_grid, simple_condition
-from synthetic_stack import launches
+from synthetic_stack import ETH, LO, SHM, launches
 
 #: MPICH 5.0 on UCX 1.20, shortened: one node's interface has no carrier.
 LINK_DOWN = """\
@@ -105,10 +104,6 @@ def test_why_a_launch_ended_is_said(texts, said):
 
 # ---- What a launch must have sent, of what it printed; and that nothing
 # was counted on is said, never passed over ----
-
-ETH = Fabric("eth1g", "tcp", "cluster", (Rail("eth1"),))
-LO = Fabric("lo", "tcp", "node", (Rail("lo"),))
-SHM = Fabric("shm", "shm", "node")
 
 
 def judged(group, file, ranks, nodes=1, fabric=LO, **more):

@@ -3,7 +3,6 @@
 import copy
 import json
 import sys
-from collections.abc import Callable
 
 import pytest
 import yaml
@@ -18,9 +17,6 @@ from refusals import refused_as
 from synthetic_site import CENTRE_FABRICS as FABRICS
 from synthetic_site import STYLES, CentreSite
 from synthetic_stack import write_stack
-
-Make = Callable[..., CentreSite]
-GENERIC = site.ROOT / "site_configs/generic/system.py"
 
 
 @pytest.fixture
@@ -68,7 +64,8 @@ def test_a_system_is_used_as_it_is_and_measured_as_its_extras_say(make, style):
 def test_the_centres_systems_match_host_names_first_and_generic_last(make):
     beside = make("modules")
     (beside.folder.parent / "generic").mkdir()
-    (beside.folder.parent / "generic" / "system.py").write_text(GENERIC.read_text())
+    generic = "site_configs/generic/system.py"
+    (beside.root / generic).write_text((site.ROOT / generic).read_text())
     names = [row["name"] for row in systems.read_all(beside.root)]
     assert names == ["lagoon", "default", "generic"]
     assert centre.matching(centre.read(beside.root)) == ("default",), "as ReFrame itself finds it"

@@ -187,7 +187,10 @@ def test_a_value_that_can_hold_nothing_is_an_error(metric, value, wanted):
     [
         (lambda file: file.pop("provenance"), "is missing: a reference needs its session"),
         (lambda file: file.update(provenance=[]), "'provenance': .* is not of type 'object'"),
-        (lambda file: origin_of(file).update(n="many"), "expected number of jobs it rests on"),
+        (
+            lambda file: reduce(dict.__getitem__, PATH, file["provenance"]).update(n="many"),
+            "expected number of jobs it rests on",
+        ),
         (lambda file: file[PATH[0]].pop("$index"), "'.index' is a required property"),
         (lambda file: file.update({PATH[0]: {PATH[1]: 7}}), "expected a stack to its fabrics"),
     ],
@@ -200,11 +203,6 @@ def test_a_file_of_another_form_is_refused_by_its_schema(spoil, wanted):
         check(content)
     sentences = " ".join(fault.sentence for fault in references.find_faults("x", content, GOOD))
     assert re.search(wanted, sentences)
-
-
-def origin_of(file):
-    """The origin of the entry of :func:`a_file`."""
-    return reduce(dict.__getitem__, PATH, file["provenance"])
 
 
 def test_the_tests_of_the_project_are_known_with_their_groups():

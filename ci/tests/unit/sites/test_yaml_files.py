@@ -2,7 +2,6 @@
 folders are refused with file, key and line.
 """
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,6 @@ from reframe_tests.harness.sites import site
 from reframe_tests.harness.vocabulary import BadInput
 
 FOLDER = Path("site_configs") / "mysystem"
-Reader = Callable[[Path], object]
 #: Each file a person writes to how it is read; with what it may begin.
 READERS = {
     FOLDER / "policy.yaml": lambda root: policy.load("mysystem", root),

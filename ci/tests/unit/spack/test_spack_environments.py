@@ -81,8 +81,13 @@ VENDORS_MPIS = {
 }
 
 
+def recorded():
+    """The lock file of Open MPI."""
+    return json.loads((DATA / "golden" / "spack" / "openmpi.lock.json").read_text())
+
+
 def of_vendor(package):
-    found = json.loads((DATA / "golden" / "spack" / "openmpi.lock.json").read_text())
+    found = recorded()
     row = next(row for row in found["concrete_specs"].values() if row["name"] == "openmpi")
     row |= {"name": package, "version": VENDORS_MPIS[package][0]}
     return lock.parse(found, Path(f"/site/environments/{package}/spack.lock"))
@@ -145,7 +150,7 @@ def of_gpus(kind):
     """The recorded solution of Open MPI, its MPI and OSU built
     for GPUs, with nccl-tests beside it.
     """
-    found = json.loads((DATA / "golden" / "spack" / "openmpi.lock.json").read_text())
+    found = recorded()
     rows = {row["name"]: row for row in found["concrete_specs"].values()}
     for name in ("openmpi", "osu-micro-benchmarks"):
         rows[name]["parameters"][kind] = True

@@ -6,9 +6,6 @@ import pytest
 
 from reframe_tests.harness.cases.results.derived import compare_suites, interval
 
-OSU = ("osu_bw", "bandwidth_mb_per_s")
-IMB = ("Uniband", "bandwidth_mb_per_s")
-
 
 def test_the_interval_holds_the_median_as_often_as_it_says():
     random = Random(2)
@@ -29,7 +26,8 @@ def test_the_interval_holds_the_median_as_often_as_it_says():
     ],
 )
 def test_what_is_said_of_two_suites(osu, imb, verdict):
-    (found,) = compare_suites({(*OSU, 1 << 20): osu, (*IMB, 1 << 20): imb})
+    at = ("bandwidth_mb_per_s", 1 << 20)
+    (found,) = compare_suites({("osu_bw", *at): osu, ("Uniband", *at): imb})
     assert found.verdict == verdict
     if verdict == "differ":
         assert found.sentence.startswith("osu_bw is 1.20")

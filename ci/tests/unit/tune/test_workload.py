@@ -12,7 +12,6 @@ from mpibench_tune.measuring import TuneRequest
 from mpibench_tune.tuning import NOTHING_BETTER
 from mpibench_tune.workload import UsedCondition, Workload
 from reframe_tests.harness.sites.tuned_settings import TunedPlace
-from reframe_tests.harness.vocabulary import BadInput
 from refusals import refused_as
 
 #: As sacct of Slurm 22.05 printed it on a cluster of two nodes: srun, a batch script without a
@@ -74,47 +73,29 @@ def test_steps_count_by_their_node_hours(tmp_path):
 @pytest.mark.parametrize("finished", ["2026-11-24T10:00:00Z", ""])
 def test_what_was_tuned_to_its_end_is_not_tuned_again(finished, monkeypatch):
     """As where the command was interrupted, and is given again."""
-    ends = lambda request: finished if request.place.nodes == 4 else ""  # noqa: E731
-    monkeypatch.setattr(tuning, "finished", ends)
-    _, said, given = spend("10h", monkeypatch, [1.0] * 4)
-    assert [nodes for nodes, _ in given] == ([8, 16, 2] if finished else [4, 8, 16, 2])
-    assert said[-1] == "tuned: 4 of 4 conditions, with 100 % of the node-hours"
-
-
-FINISHED = tuning.finished
-USED = tuple(
-    UsedCondition(nodes, 8, hours) for nodes, hours in ((4, 60.0), (8, 30.0), (16, 9.0), (2, 1.0))
-)
-
-
-def spend(budget, monkeypatch, takes):
-    """Exit status, what is said, and nodes and seconds of each tuning.
-
-    :param takes: of each, the part that it takes of its seconds, or the sentence it ends with.
-    """
     now = [0.0]
     given = []
     said = []
-    monkeypatch.setattr("mpibench_tune.measuring.time.monotonic", lambda: now[0])
-    if tuning.finished is FINISHED:
-        monkeypatch.setattr(tuning, "finished", lambda request: "")
 
     def tune_one(request):
-        taken = takes[len(given)]
-        given.append((request.place.nodes, request.budget_s))
-        if isinstance(taken, str):
-            raise BadInput("taken", taken)
-        now[0] += taken * request.budget_s
+        given.append(request.place.nodes)
+        now[0] += request.budget_s
         return NOTHING_BETTER if len(given) > 1 else 0
 
     def ask(nodes, ppn, seconds):
         place = TunedPlace("s", "x", "f", nodes, ppn, "none")
         return TuneRequest(place, "", None, None, {"Bcast": ()}, seconds)
 
+    ends = lambda request: finished if request.place.nodes == 4 else ""  # noqa: E731
+    monkeypatch.setattr(tuning, "finished", ends)
+    monkeypatch.setattr("mpibench_tune.measuring.time.monotonic", lambda: now[0])
     monkeypatch.setattr(workload, "tune_one", tune_one)
-    jobs = Workload("sacct.txt", USED, sum(each.node_hours for each in USED))
-    status = workload.tune_most_used(jobs, Budget.parse(budget), ask, said.append)
-    return status, said, given
+    hours = {4: 60.0, 8: 30.0, 16: 9.0, 2: 1.0}
+    used = tuple(UsedCondition(nodes, 8, spent) for nodes, spent in hours.items())
+    jobs = Workload("sacct.txt", used, sum(hours.values()))
+    workload.tune_most_used(jobs, Budget.parse("10h"), ask, said.append)
+    assert given == ([8, 16, 2] if finished else [4, 8, 16, 2])
+    assert said[-1] == "tuned: 4 of 4 conditions, with 100 % of the node-hours"
 
 
 @pytest.mark.parametrize(
