@@ -8,9 +8,11 @@ import re
 import shlex
 import shutil
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -243,6 +245,25 @@ int main(int count, char **words)
 
 
 # ---- Programs of a user: started in a folder, waited for, and what comes by itself.
+
+#: The command ``mpibench`` of these sources.
+MPIBENCH = (sys.executable, "-c", "import sys; from mpibench.cli import main; sys.exit(main())")
+
+
+def finished(
+    *words: object, environ: Mapping[str, str] | None = None, **options: Any
+) -> subprocess.CompletedProcess[str]:
+    """A program that has ended, with both of its streams; ``environ`` comes to our own variables."""
+    settings = {"env": {**os.environ, **(environ or {})}, "timeout": 600, **options}
+    return subprocess.run(list(map(str, words)), text=True, capture_output=True, **settings)
+
+
+def git(folder: Path, *words: object) -> str:
+    """What git prints in a folder, as somebody who signs nothing."""
+    own = ("user.name=x", "user.email=x@example.org", "tag.gpgsign=false", "commit.gpgsign=false")
+    done = finished("git", "-C", folder, *(word for one in own for word in ("-c", one)), *words)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
 
 
 def begin(

@@ -3,10 +3,7 @@ Environment Modules: found, refused, compared afterwards.
 """
 
 import json
-import os
-import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,13 +14,13 @@ from mpibench.cli import main
 from mpibench.commands import stacks as stacks_command
 from mpibench.commands.listings import doctor
 from mpibench.stacks import modules, system
+from programs import finished
 from reframe_tests.harness.cases.job import modules as job_modules
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.stacks.modules import Module
-from reframe_tests.harness.stacks.stack import Stack, judge_modules
+from reframe_tests.harness.stacks.stack import judge_modules
 from reframe_tests.harness.vocabulary import BadInput
-
-Add = Callable[..., Stack]
+from refusals import refusal
 
 
 @pytest.fixture(params=module_systems.KINDS)
@@ -62,12 +59,6 @@ def prefix(there, tmp_path):
     synthetic.make_open_mpi(prefix)
     there.write_mpi("openmpi/4.1.4", prefix)
     return prefix
-
-
-def refused(add, *names, **words):
-    with pytest.raises(BadInput) as refusal:
-        add(*names, **words)
-    return str(refusal.value)
 
 
 # ---- what is found ----
@@ -117,7 +108,7 @@ def test_a_module_that_cannot_be_loaded_is_refused(add, there, prefix, tmp_path)
     there.write("broken/1", "setenv ONE")
     there.write_mpi("mpich/4.0", tmp_path / "opt/mpich", "conflict openmpi")
     for name in ("openmpi/9.9", "broken/1", "mpich/4.0"):
-        said = refused(add, "openmpi/4.1.4", name)
+        said = refusal(add, "openmpi/4.1.4", name)
         assert said.startswith(f"module {name} cannot be loaded by {there.kind} (")
     assert not list((tmp_path / "project").rglob("stack.json"))
 
@@ -134,7 +125,7 @@ def test_a_module_that_takes_another_ones_place_is_refused(add, there, prefix, t
     else:
         there.write("one/1", "conflict two")
         there.write("two/2", "module unload one")
-    said = refused(add, "openmpi/4.1.4", "one/1", "two/2")
+    said = refusal(add, "openmpi/4.1.4", "one/1", "two/2")
     assert said.startswith("module two/2 conflicts with one/1, which it unloads")
 
 
@@ -149,7 +140,7 @@ def test_a_module_that_prints_to_stdout_is_refused(add, there, prefix, text):
     if there.kind == "lmod" and text == "hello there":
         (there.tree / "talk/2").unlink()
         (there.tree / "talk/2.lua").write_text(f'print("{text}")\n')
-    assert "on standard output" in refused(add, "talk/2")
+    assert "on standard output" in refusal(add, "talk/2")
 
 
 @pytest.mark.parametrize("there", ["lmod"], indirect=True)
@@ -225,8 +216,7 @@ def write_job(there, stack, stage):
     }
     settings = stage / "settings.json"
     settings.write_text(json.dumps(configuration))
-    words = [sys.executable, "-c", EMIT, str(settings)]
-    written = subprocess.run(words, text=True, capture_output=True)
+    written = finished(sys.executable, "-c", EMIT, settings)
     assert f"module load {stack.modules[0].name}" in written.stdout, written.stderr
     check = "\n".join(job_modules.write_check(stack))
     (stage / "job.sh").write_text(f'{written.stdout}{check}\necho "$(command -v mpirun)"\n')
@@ -234,13 +224,7 @@ def write_job(there, stack, stage):
 
 
 def run_job(job, **environ):
-    return subprocess.run(
-        ["/bin/bash", job.name],
-        cwd=job.parent,
-        env={**os.environ, **environ},
-        text=True,
-        capture_output=True,
-    )
+    return finished("/bin/bash", job.name, cwd=job.parent, environ=environ)
 
 
 def test_a_job_loads_the_modules_and_its_log_shows_it(add, there, prefix, tmp_path):
@@ -276,20 +260,14 @@ def test_a_job_loads_the_modules_and_its_log_shows_it(add, there, prefix, tmp_pa
 # one sentence each, and nothing waits ----
 
 
-@pytest.fixture
-def with_envmod(tmp_path, monkeypatch):
-    found = module_systems.set_up("envmod", tmp_path / "site")
-    module_systems.enter(found, monkeypatch)
-    return found
-
-
-def test_a_module_that_holds_a_shell_up_is_refused(with_envmod, monkeypatch):
+@pytest.mark.parametrize("there", ["envmod"], indirect=True)
+def test_a_module_that_holds_a_shell_up_is_refused(there, monkeypatch):
     """One that waits, and one that leaves a process. Python is not shown what is done for
     shells only, and the shell is the second that loads it.
     """
     monkeypatch.setattr(modules, "LIMIT_S", 4.0)
     for line in ("after 60000", "exec sleep 60 &"):
         shell_only = f"if {{[module-info shell bash]}} {{ {line} }}"
-        with_envmod.write("slow/1", shell_only, "setenv SLOW yes")
+        there.write("slow/1", shell_only, "setenv SLOW yes")
         with pytest.raises(BadInput, match="does not load within 4 s"):
-            modules.load([Module("slow/1")], with_envmod.kind)
+            modules.load([Module("slow/1")], there.kind)
