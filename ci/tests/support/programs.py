@@ -251,11 +251,17 @@ MPIBENCH = (sys.executable, "-c", "import sys; from mpibench.cli import main; sy
 
 
 def finished(
-    *words: object, environ: Mapping[str, str] | None = None, **options: Any
+    *words: object, environ: Mapping[str, str | Path] | None = None, **options: Any
 ) -> subprocess.CompletedProcess[str]:
     """A program that has ended, with both of its streams; ``environ`` comes to our own variables."""
     settings = {"env": {**os.environ, **(environ or {})}, "timeout": 600, **options}
     return subprocess.run(list(map(str, words)), text=True, capture_output=True, **settings)
+
+
+def as_another_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From now on this process is somebody else's, as far as it asks."""
+    user = os.getuid()
+    monkeypatch.setattr(os, "getuid", lambda: user + 1)
 
 
 def git(folder: Path, *words: object) -> str:

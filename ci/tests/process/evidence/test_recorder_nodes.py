@@ -112,7 +112,6 @@ def seen_on(made, variables, tmp_path):
 
 def later(rank, link, **values):
     """The same rank, with other values of a link at its end."""
-    assert rank.finalize is not None and rank.finalize.links is not None
     links = {**rank.finalize.links, link: {**rank.finalize.links[link], **values}}
     return dataclasses.replace(rank, finalize=dataclasses.replace(rank.finalize, links=links))
 
@@ -132,7 +131,7 @@ def test_ports_are_read_and_their_counters_told_apart(seen_on, tree):
     [rail] = net.rails
     link = f"{rail.device}/1"
     rank = seen_on(tree)
-    assert rank.init.links and rank.finalize and rank.init.links == rank.finalize.links
+    assert rank.init.links == rank.finalize.links
     assert set(rank.init.tcp_node) == {"InErrs", "OutSegs", "RetransSegs"}
     port = rank.init.links[link]
     assert not {"lifespan", "duplicate_request", "port_xmit_data"} & set(port)
@@ -241,8 +240,7 @@ def test_a_driver_that_names_none_is_no_gpu(run, driver, environment):
 
 def test_the_nodes_gpus_and_what_is_near_them(seen_on):
     node = seen_on("gpus", "/sys")
-    gpus = node.node_gpus or {}
-    adapters = node.adapters or {}
+    gpus, adapters = node.node_gpus, node.adapters
     # No display of another vendor, and no virtual function.
     assert sorted(gpus) == [FIRST, SECOND, THIRD]
     first = gpus[FIRST]

@@ -52,7 +52,7 @@ def test_reframe_writes_the_job_of_all_three(tmp_path, run_reframe):
         words=f"--dry-run -S level=smoke -n {case} -c {FOLDER / 'tests'}",
         config=config,
         only="point_to_point.py",
-        environ={"RFM_PREFIX": str(tmp_path / "results"), "RFM_SYSTEM": "mysystem"},
+        environ={"RFM_PREFIX": tmp_path / "results", "RFM_SYSTEM": "mysystem"},
         ended=0,
     )
     [script] = [path.read_text() for path in (tmp_path / "results").rglob("rfm_*.sh")]

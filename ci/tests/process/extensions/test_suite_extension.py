@@ -40,7 +40,7 @@ print(json.dumps({
 def run_with(folder, *words):
     """A command of the project with a folder of further records."""
     path = f"{metadata.ROOT}:{metadata.ROOT / 'ci'}"
-    return finished(*words, environ={records.EXTENSIONS: str(folder), "PYTHONPATH": path})
+    return finished(*words, environ={records.EXTENSIONS: folder, "PYTHONPATH": path})
 
 
 @pytest.fixture

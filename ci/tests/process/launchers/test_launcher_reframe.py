@@ -22,7 +22,7 @@ def test_reframe_writes_its_jobs(tmp_path, monkeypatch, run_reframe):
         words="--dry-run --system=harbour -n fabric=eth.*nodes=2.*ppn=2.*pinning=scatter",
         config=config,
         only="point_to_point.py",
-        environ={"RFM_PREFIX": str(tmp_path / "results")},
+        environ={"RFM_PREFIX": tmp_path / "results"},
         ended=0,
     )
     [script] = [path.read_text() for path in (tmp_path / "results").rglob("rfm_*.sh")]

@@ -14,9 +14,9 @@ def test_the_queries_of_reframe_work_with_the_settings_as_they_are(tmp_path, roo
     """The literal commands with the bundled ``settings.py``, on a database of our own."""
     tiny = TinySite(tmp_path)
     settings = {
-        "RFM_CONFIG_FILES": str(root / "site_configs" / "settings.py"),
-        "RFM_SQLITE_DB_FILE": str(tiny.results / "results.db"),
-        "RFM_PREFIX": str(tiny.results),
+        "RFM_CONFIG_FILES": root / "site_configs" / "settings.py",
+        "RFM_SQLITE_DB_FILE": tiny.results / "results.db",
+        "RFM_PREFIX": tiny.results,
     }
     status, said = tiny.reframe("-r", "--performance-report")
     assert status == 0 and "latency" in said, said

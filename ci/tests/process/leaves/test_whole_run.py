@@ -53,7 +53,7 @@ def red(run_reframe, tmp_path):
 
     def run(own, *options, **environ):
         path = write(tmp_path / "own.py", TEST + own)
-        words = options or ("-l", "-c", str(path))
+        words = options or ("-l", "-c", path)
         result = run_reframe(*words, only="startup.py", environ=environ, ended=1)
         said = (result.stdout + result.stderr).splitlines()
         [error] = [line for line in said if line.startswith("ERROR")]
@@ -77,14 +77,14 @@ def test_a_file_of_tests_that_ends_the_program_or_never_ends_is_red(red, end, sa
 
 def test_a_folder_with_its_tests_one_below_is_refused(red, tmp_path):
     write(tmp_path / "above" / "tests" / "own.py", TEST)
-    error = red("", "-l", "-c", str(tmp_path / "above"))
+    error = red("", "-l", "-c", tmp_path / "above")
     assert f"give -c {tmp_path}/above/tests;" in error and "nothing is measured, because" in error
 
 
 def test_a_session_that_is_not_stored_ends_with_another_status(run_reframe, red, tmp_path):
     passes = "\n    @sanity_function\n    def passes(self):\n        return True\n"
     own = write(tmp_path / "own.py", TEST + passes)
-    words = ("-r", "-c", str(own), "-n", "OfTheSite")
+    words = ("-r", "-c", own, "-n", "OfTheSite")
     run_reframe(*words, only="startup.py", ended=0)
     error = red(passes, *words, f"--report-junit={tmp_path}/absent/night.xml")
     assert "FAILED: " in error and "No such file" in error
@@ -92,7 +92,7 @@ def test_a_session_that_is_not_stored_ends_with_another_status(run_reframe, red,
 
 def test_a_session_whose_cases_were_all_skipped_is_red(red, tmp_path):
     skips = '\n    @run_after("setup")\n    def leave(self):\n        self.skip("not today")\n'
-    words = ("-r", "-c", str(tmp_path / "own.py"), "-n", "OfTheSite")
+    words = ("-r", "-c", tmp_path / "own.py", "-n", "OfTheSite")
     assert re.search(r"nothing was measured: all \d+ cases were skipped", red(skips, *words))
 
 
@@ -128,13 +128,13 @@ def test_reframes_junit_is_read_by_others(tmp_path, run_reframe, root):
     write(tmp_path / "stack" / "bin" / "mpirun", fails, executable=True)
     junit = tmp_path / "night.xml"
     environ = {
-        "MPIBENCH_STACKS": str(path),
-        "RFM_PREFIX": str(tmp_path),
-        "RFM_SQLITE_DB_FILE": str(tmp_path / "results.db"),
+        "MPIBENCH_STACKS": path,
+        "RFM_PREFIX": tmp_path,
+        "RFM_SQLITE_DB_FILE": tmp_path / "results.db",
     }
     words = f"-r -S level=smoke --system=generic --report-junit={junit} -p colour-system"
     words += " -n ImbPointToPoint%fabric=shm%nodes=1%ppn=2%pinning=none"
     run_reframe(words=words, environ=environ, only="point_to_point.py", ended=1)
     found = ElementTree.parse(junit).getroot().findall(".//failure")
     assert len(found) == 1
-    assert "it said: fatal error: no such device: mlx5_9" in (found[0].text or "")
+    assert "it said: fatal error: no such device: mlx5_9" in found[0].text

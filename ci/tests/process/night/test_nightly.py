@@ -53,6 +53,14 @@ def test_a_good_night_is_one_session_from_reframe_to_the_report_and_the_next_lea
     assert (project.results / "reports" / f"{uuid}.html").read_text() == page
     assert project.session in (project.results / "report.html").read_text()
     assert len({path.name for path in (project.results / "output").iterdir()} - {"fixed"}) == 2
+    # The run report of an earlier session is not tonight's.
+    report = shutil.copy(
+        project.results / "tonight" / "run-report.json", project.top / "earlier.json"
+    )
+    replay = f'for word; do [[ $word != --report-file=* ]] || cp {report} "${{word#*=}}"; done'
+    project.write("bin/reframe", f"#!/bin/bash\n{replay}\n", executable=True)
+    assert "is that of an earlier session" in project.ends(1)
+    assert not project.session
 
 
 def test_a_refused_night_leaves_nothing_that_passes_for_its_own(project):
@@ -75,17 +83,6 @@ def test_options_that_would_lose_the_session_are_refused():
         with pytest.raises(BadInput):
             night_settings.check([option])
     night_settings.check(["--session-extras", "firmware=1.2,why=test", "-n", "x"])
-
-
-def test_the_run_report_of_an_earlier_session_is_not_tonights(project):
-    project.ends(0)
-    report = shutil.copy(
-        project.results / "tonight" / "run-report.json", project.top / "earlier.json"
-    )
-    replay = f'for word; do [[ $word != --report-file=* ]] || cp {report} "${{word#*=}}"; done'
-    project.write("bin/reframe", f"#!/bin/bash\n{replay}\n", executable=True)
-    assert "is that of an earlier session" in project.ends(1)
-    assert not project.session
 
 
 def test_a_session_that_was_not_stored_is_no_session(project):

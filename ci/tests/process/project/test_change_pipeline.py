@@ -2,8 +2,6 @@
 a comment at servers like GitLab and GitHub.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -148,8 +146,6 @@ class Comments(ThreadingHTTPServer):
 
 
 class CommentHandler(BaseHTTPRequestHandler):
-    server: Comments
-
     def do_GET(self):
         page = int(re.search(r"&page=(\d+)", self.path)[1])
         self._answer(self.server.rows[(page - 1) * 100 : page * 100])

@@ -103,7 +103,7 @@ def test_the_wheel_works_in_an_empty_environment(built, tmp_path):
 
     def ask(*words):
         # As a person has it who never set anything up.
-        environ = {"HOME": str(tmp_path), "PATH": f"{venv}/bin:/usr/bin:/bin"}
+        environ = {"HOME": tmp_path, "PATH": f"{venv}/bin:/usr/bin:/bin"}
         return finished(*words, cwd=tmp_path, env=environ)
 
     said = ask("mpibench", "--version").stdout

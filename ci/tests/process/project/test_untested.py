@@ -38,7 +38,7 @@ def run(folder, module, **environ):
         name: value for name, value in os.environ.items() if name not in ("CI", untested.ALLOWED)
     }
     words = ["-q", "-p", "untested", "-p", "no:cacheprovider", "--rootdir", folder, folder]
-    env = {**clean, "PYTHONPATH": str(SUPPORT), **environ}
+    env = {**clean, "PYTHONPATH": SUPPORT, **environ}
     done = finished(sys.executable, "-m", "pytest", *words, cwd=folder, env=env)
     return done.returncode, done.stdout + done.stderr
 

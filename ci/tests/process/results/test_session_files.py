@@ -23,23 +23,15 @@ OF_SESSIONS = (
     f"reports/{UUID}.md",
     "nights/20260101T021700/gate.txt",
 )
-STAYS = (
-    "results.db",
-    "dataset/answers/x.night.json",
-    "accept/accept.html",
-    "report.html",
-    "session-id",
-    "logs/look-up.log",
-    "output/mine/c.out",
-    "stage/important.txt",
-    "spack/openmpi.log",
-    "nights/notes.txt",
-)
+STAYS = """
+    results.db dataset/answers/x.night.json accept/accept.html report.html session-id
+    logs/look-up.log output/mine/c.out stage/important.txt spack/openmpi.log nights/notes.txt
+"""
 
 
 @pytest.fixture
 def results(tmp_path):
-    for name in (*OF_SESSIONS, *STAYS):
+    for name in (*OF_SESSIONS, *STAYS.split()):
         write(tmp_path / name, "x" * 8192)
     (tmp_path / "results.db").unlink()
     for path in tmp_path.rglob("*"):

@@ -11,9 +11,11 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+import yaml
 from hypothesis import given, settings
 
 import synthetic_session as synthetic
+from folders import DATA
 from mpibench.store import dataset, sessions
 from mpibench.store.store import Store
 from programs import finished
@@ -151,26 +153,13 @@ def test_a_damaged_database_is_refused(db, tmp_path, damage):
     assert not list(tmp_path.glob("out/**/*.parquet"))
 
 
-def test_what_is_stored_is_read_back():
-    sample = samples.Sample(
-        "imb", "PingPong", "p2p", 2, 1, "", 1024, 1000, "latency_us", (1.5, None)
-    )
-    gate = samples.ReferenceCheck("m", "learned", 1.5, 1.4, None, 1.6, "us", samples.PASS)
-    evidence = samples.Evidence(
-        samples.CONTRADICTED,
-        ("pair: wrong",),
-        ranks=({"rank": 0, "host": "n1", "cpus_allowed": "0-3", "cpu": 1, "numa_node": None},),
-        library="/lib/libmpi.so.12",
-        devices=(samples.DeviceTraffic("pair", 1, "n1", "lo", 5, 7),),
-        seconds=(0.5,),
-        kernel=({"release": "6.1"}, "5.10"),
-        links=({"node": "n1", "link": "eth0", "mtu_bytes": 9000},),
-        environment={"FI_PROVIDER": "tcp"},
-    )
-    of_sample, of_gate, proof = (
-        json.loads(json.dumps(one.as_dict())) for one in (sample, gate, evidence)
-    )
-    assert samples.read_samples([of_sample], "case") == (sample,)
-    assert samples.read_gates([of_gate], "case") == (gate,)
-    assert samples.read_evidence(proof, "case") == evidence
-    assert proof["verdict"] == "contradicted", "stored sessions have this name"
+def test_what_is_stored_is_read_back_and_has_its_names():
+    """Sessions of before have these names; nothing of them is lost on the way."""
+    stored = yaml.safe_load((DATA / "stored_case.yaml").read_text())
+    [sample] = samples.read_samples([stored["sample"]], "case")
+    [gate] = samples.read_gates([stored["gate"]], "case")
+    evidence = samples.read_evidence(stored["evidence"], "case")
+    assert sample.values == (1.5, None) and gate.upper == 1.6
+    assert (evidence.kernel, evidence.status) == (({"release": "6.1"}, "5.10"), "contradicted")
+    again = {"sample": sample, "gate": gate, "evidence": evidence}
+    assert json.loads(json.dumps({key: one.as_dict() for key, one in again.items()})) == stored

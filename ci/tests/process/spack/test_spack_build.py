@@ -39,6 +39,12 @@ def common(place, end, text, like="openmpi"):
     return file.parent
 
 
+def fails(place, said):
+    """The stack is not registered, for one reason."""
+    [sentence] = place.build("openmpi")
+    assert said in sentence and place.registered() == []
+
+
 # ---- the way it goes ----
 
 
@@ -139,9 +145,8 @@ def test_an_mpi_of_the_sites_is_not_taken_for_what_its_entry_does_not_say(place,
 
 def test_a_name_that_is_taken_is_said_before_anything_is_concretized(place):
     write_stack(place.top / "environments" / "system" / "mine", name="openmpi-spack")
-    [sentence] = place.build("openmpi")
-    assert "already describes a stack 'openmpi-spack'" in sentence
-    assert place.asked() == [] and place.registered() == []
+    fails(place, "already describes a stack 'openmpi-spack'")
+    assert place.asked() == []
 
 
 # ---- what is installed is not what was built ----
@@ -151,8 +156,7 @@ def test_what_is_not_as_installed_is_not_registered(place):
     said = "/store/bin/osu_bw of osu-micro-benchmarks@7.5 changed after installation (hash, size)"
     note = "Spack checked no checksums of sources: config:checksum is false"
     place.plan["verified"] = {"faults": [said], "notes": [note]}
-    [sentence] = place.build("openmpi")
-    assert said in sentence and place.registered() == []
+    fails(place, said)
     [_, verifying] = place.words("python")
     assert len(verifying) > 6, "everything that it links or runs"
     place.plan["verified"]["faults"] = []
@@ -338,8 +342,7 @@ def test_of_a_stack_that_fails_the_others_are_built(place, command, printed, sai
 
 def test_a_half_built_environment_is_not_registered_and_the_next_run_goes_on(place):
     place.plan["absent"] = ["osu-micro-benchmarks"]
-    [sentence] = place.build("openmpi")
-    assert "osu-micro-benchmarks@7.5 is not installed" in sentence and place.registered() == []
+    fails(place, "osu-micro-benchmarks@7.5 is not installed")
     place.plan["absent"] = []
     place.forget()
     assert place.build("openmpi") == []
@@ -352,20 +355,18 @@ def test_a_package_deleted_from_the_store_is_installed_again(place):
     place.forget()
     (place.top / "environments" / "openmpi" / "stack.json").unlink()
     place.plan["prefixes"] = {"intel-mpi-benchmarks": "/nowhere/imb"}
-    [sentence] = place.build("openmpi")
+    # The stand-in does not bring it back; and an MPI of the site's own is the site's matter.
+    fails(place, "/nowhere/imb is gone")
     [words] = place.words("uninstall")
     assert words[1:3] == ["--force", "--yes-to-all"] and [word[:1] for word in words[3:]] == ["/"]
     assert place.asked().index("uninstall") < place.asked().index("install")
-    # The stand-in does not bring it back; and an MPI of the site's own is the site's matter.
-    assert "/nowhere/imb is gone" in sentence and place.registered() == []
     place.plan["prefixes"] = {"openmpi": "/nowhere/openmpi"}
-    [sentence] = place.build("openmpi")
-    assert "/nowhere/openmpi is gone; correct its prefix in the site's packages.yaml" in sentence
+    fails(place, "/nowhere/openmpi is gone; correct its prefix in the site's packages.yaml")
 
 
 def test_a_stack_that_contradicts_its_lock_is_not_registered(place, monkeypatch):
     monkeypatch.setattr(description, "contradict", lambda stack, record: "it loads another.")
-    assert place.build("openmpi") == ["it loads another."] and place.registered() == []
+    fails(place, "it loads another.")
 
 
 def test_a_file_that_is_no_yaml_is_named_with_the_line_that_is_wrong(place):

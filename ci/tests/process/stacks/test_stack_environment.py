@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from programs import finished
 from reframe_tests.harness.stacks import metadata
-from synthetic_stack import change, write_stack
+from synthetic_stack import change, configuration_of, write_stack
 
 
 def variables(printed):
@@ -81,14 +81,7 @@ def test_environment_survives_in_a_job_script_of_reframe(tmp_path):
         tmp_path / 'it\'s a $HOME "stack"', env_vars={"LITERAL": "a b $HOME ' \" \\ ; # *"}
     )
     stack = metadata.read(source)
-    partition = {"name": "p", "scheduler": "local", "launcher": "local", "environs": [stack.name]}
-    configuration = {
-        "systems": [
-            {"name": "s", "hostnames": [".*"], "partitions": [partition], "prefix": str(tmp_path)}
-        ],
-        "environments": [metadata.environment_of(stack)],
-        "general": [{"remote_detect": False}],
-    }
+    configuration = configuration_of(stack, prefix=str(tmp_path))
     (tmp_path / "settings.json").write_text(json.dumps(configuration))
     (tmp_path / "probe.py").write_text(PROBE)
     before = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "LD_LIBRARY_PATH": "/old"}

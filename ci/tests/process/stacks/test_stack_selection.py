@@ -15,7 +15,7 @@ from synthetic_stack import write_stack
 def test_a_session_of_a_stack_that_is_gone_fails_with_its_reason(tmp_path, run_reframe):
     path = write_stack(tmp_path / "gone", name="gone-spack", origin="spack")
     Path(json.loads(path.read_text())["library"]).unlink()
-    result = run_reframe("-r", "-p", "gone-spack", environ={"MPIBENCH_STACKS": str(path)})
+    result = run_reframe("-r", "-p", "gone-spack", environ={"MPIBENCH_STACKS": path})
     assert result.returncode != 0 and "0/0" not in result.stdout
     said = result.stdout + result.stderr
     assert "stack 'gone-spack' is left out" in said and "Traceback" not in said

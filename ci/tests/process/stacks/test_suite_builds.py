@@ -46,25 +46,19 @@ def mpi(tmp_path):
     return launcher
 
 
-def member(name, content):
-    """A file that may be run."""
-    info = tarfile.TarInfo(name)
-    info.size = len(content)
-    info.mode = 0o755
-    return info, content
+#: What shows a release of OSU.
+SHOWN = {"osu-7.4/configure": b"", "osu-7.4/util/osu_util.h": b""}
 
 
-def archive(
-    path,
-    *members,
-    mode="w:gz",
-    top="osu-7.4",
-):
-    """A tarball of these, and of what shows a release of OSU below ``top``."""
-    shown = [member(f"{top}/{name}", b"") for name in ("configure", "util/osu_util.h") if top]
+def archive(path, files, *links, mode="w:gz", shown=SHOWN):
+    """A tarball of files that may be run."""
     with tarfile.open(path, mode, format=tarfile.PAX_FORMAT) as opened:
-        for row in (*shown, *members):
-            info, content = row if isinstance(row, tuple) else (row, b"")
+        for link in links:
+            opened.addfile(link)
+        for name, content in {**shown, **files}.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(content)
+            info.mode = 0o755
             opened.addfile(info, io.BytesIO(content))
     return suite_builds.Tarball("osu", path, str(path), "0" * 64)
 
@@ -78,12 +72,11 @@ def tarball(tmp_path, mpi):
         content = {
             "configure": CONFIGURE.replace("@LIB@", str(mpi.parent.parent / "lib")),
             "osu_latency.c": synthetic.PROGRAM % head,
+            "util/osu_util.h": "",
             **files,
         }
-        rows = [member(f"{NAME}/{name}", text.encode()) for name, text in content.items()]
-        return archive(
-            tmp_path / f"{NAME}.tar.gz", *rows, member(f"{NAME}/util/osu_util.h", b""), top=""
-        ).path
+        rows = {f"{NAME}/{name}": text.encode() for name, text in content.items()}
+        return archive(tmp_path / f"{NAME}.tar.gz", rows, shown={}).path
 
     return write
 
@@ -138,7 +131,7 @@ def test_nothing_is_unpacked_outside(judged, tmp_path, monkeypatch):
     link.type = tarfile.SYMTYPE
     link.linkname = str(tmp_path)
     for name in (str(outside), "osu-7.4/../../../outside", "osu-7.4/link/outside"):
-        tarball = archive(tmp_path / "x.tar.gz", link, member(name, b"x"))
+        tarball = archive(tmp_path / "x.tar.gz", {name: b"x"}, link)
         with pytest.raises(BadInput):
             suite_builds.unpack(tarball, tmp_path / "a" / "work")
         assert not outside.exists()
@@ -148,7 +141,7 @@ def test_nothing_is_unpacked_outside(judged, tmp_path, monkeypatch):
 @pytest.mark.parametrize("kind", ["gz", "xz"])
 def test_a_damaged_tarball_is_not_built(kind, tmp_path):
     noise = random.Random(1).randbytes(200_000)
-    tarball = archive(tmp_path / f"x.tar.{kind}", member("osu-7.4/data", noise), mode=f"w:{kind}")
+    tarball = archive(tmp_path / f"x.tar.{kind}", {"osu-7.4/data": noise}, mode=f"w:{kind}")
     whole = bytearray(tarball.path.read_bytes())
     whole[len(whole) // 2] ^= 255
     tarball.path.write_bytes(whole)
@@ -161,7 +154,7 @@ def test_a_tarball_that_would_fill_the_disk_is_refused_before_it_is_unpacked(
     most, tmp_path, monkeypatch
 ):
     monkeypatch.setattr(suite_builds, most, 1)
-    tarball = archive(tmp_path / "x.tar.gz", member("osu-7.4/more", b"12"))
+    tarball = archive(tmp_path / "x.tar.gz", {"osu-7.4/more": b"12"})
     with pytest.raises(BadInput, match="would unpack to more than"):
         suite_builds.unpack(tarball, tmp_path / "work")
     assert not list((tmp_path / "work").iterdir())
@@ -206,6 +199,10 @@ class TwoMpis:
         words = {"builds": [f"osu={self.tarball}"], **more}
         return forum_abi.add(names, root=self.root, say=self.said.append, **words)
 
+    def refused(self, match, *names, **more):
+        with pytest.raises(BadInput, match=match):
+            self.add(*names, **more)
+
     def problems(self):
         return "\n".join(metadata.discover(self.root, {})[1])
 
@@ -233,8 +230,7 @@ def test_every_mpi_with_the_forums_abi_runs_the_same_files(two):
     assert program.stat().st_mtime_ns == made.st_mtime_ns  # not built again
 
     def refused(match):
-        with pytest.raises(BadInput, match=match):
-            two.add("mpich-system")
+        two.refused(match, "mpich-system")
 
     more = program.with_name("osu_bw")
     shutil.copy(program, more)
@@ -272,8 +268,7 @@ def test_an_mpi_without_the_forums_abi_is_refused(two):
         library.unlink()
         if made:
             make_abi(two.ompi, **{"answer": synthetic.OPEN_MPI, **made})
-        with pytest.raises(BadInput, match=said):
-            two.add("openmpi-system")
+        two.refused(said, "openmpi-system")
         if not made:
             assert [stack.name for stack in two.add()] == ["mpich-system-abi"]
             assert any("openmpi-system is left out" in line and said in line for line in two.said)
@@ -309,8 +304,7 @@ def test_programs_that_are_not_of_the_forums_abi_are_left_out(two, tmp_path):
         "osu_bcast is left out: it needs MPI_Session_init",
     ):
         assert reason in said
-    with pytest.raises(BadInput, match="is of osu, which --build brings"):
-        two.add("openmpi-system", binaries=[tmp_path / "bench"])
+    two.refused("is of osu, which --build brings", "openmpi-system", binaries=[tmp_path / "bench"])
 
 
 def test_no_program_of_a_set_has_the_path_of_an_mpi(two):
@@ -328,8 +322,7 @@ def test_no_program_of_a_set_has_the_path_of_an_mpi(two):
         assert str(lib).encode() not in program.read_bytes(), words
     for words in (f"-Wl,-R,{lib}", f"-Wl,-z,origin,-rpath,/x:{lib}", f"-Wl,-rpath,{lib},-z,now"):
         two.wrap(words)
-        with pytest.raises(BadInput, match=f"has {lib}"):
-            two.add("mpich-system")
+        two.refused(f"has {lib}", "mpich-system")
 
 
 def test_the_check_of_a_set_is_compiled_each_time(two, monkeypatch, tmp_path):
@@ -339,8 +332,7 @@ def test_the_check_of_a_set_is_compiled_each_time(two, monkeypatch, tmp_path):
     monkeypatch.setattr(forum_abi, "CHECK", source)
     right = "for rank in 0 1; do echo forum abi: rank $rank of 2: 9 compared, 0 wrong; done"
     for _ in range(2):
-        with pytest.raises(BadInput, match="is not right for programs"):
-            two.add("mpich-system")
+        two.refused("is not right for programs", "mpich-system")
         (made,) = (two.root / forum_abi.SETS).glob("*/check*")
         made.write_text(f"#!/bin/sh\n{right}\n")
 
@@ -391,8 +383,8 @@ def test_what_was_built_before_the_command_was_killed_is_kept(tmp_path, mpi, tar
     (tmp_path / "mpi.h").write_text("#define MPI_VERSION 3\n")
     mpi.with_name("mpicc").write_text(f'#!/bin/sh\nexec cc -I{tmp_path} "$@"\n')
     slow = f"all:\n\tsleep 600 & echo $$! >{tmp_path}/started; wait\n".encode()
-    members = member("imb/src_cpp/Makefile", slow), member("imb/src_cpp/MPI1/x", b"")
-    imb = archive(tmp_path / "imb.tar.gz", *members, top="").path
+    files = {"imb/src_cpp/Makefile": slow, "imb/src_cpp/MPI1/x": b""}
+    imb = archive(tmp_path / "imb.tar.gz", files, shown={}).path
     release = tarball()
     Building(tmp_path, mpi, release, "--build", f"imb={imb}").end(signal.SIGKILL)
     assert [path.name for path in into.iterdir() if path.is_file()] == [system.UNFINISHED]

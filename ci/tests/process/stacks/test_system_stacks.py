@@ -74,9 +74,9 @@ def test_an_installation_is_registered_with_what_it_is(add, tmp_path):
     program = synthetic.make_program(
         tmp_path / "bench/osu_latency", "libmpi.so.40", synthetic.OSU_SOURCE
     )
-    (tmp_path / "alternative").symlink_to(mpirun)
-    (tmp_path / "bin").mkdir()
-    (tmp_path / "bin/mpirun").symlink_to(tmp_path / "alternative")
+    for name, target in (("alternatives", mpirun), ("bin", tmp_path / "alternatives/mpirun")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "mpirun").symlink_to(target)
     stack = add(tmp_path / "bin/mpirun", binaries=[tmp_path / "bench"], env={"SITE": "yes"})
     assert metadata.read(Path(stack.source)) == stack
     assert (stack.origin, stack.mpi, stack.mpi_version) == ("system", "openmpi", "4.1.4")
