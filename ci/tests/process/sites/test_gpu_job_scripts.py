@@ -75,7 +75,10 @@ def test_scripts_are_those_of_the_documentation(partition, run, tmp_path):
     scripts = list((tmp_path / "stage").rglob("rfm_job.sh"))
     assert len(scripts) == 2 and {fabric_of(path, said) for path in scripts} == {fabric}
     text = "\n".join(path.read_text() for path in scripts)
-    ours = (("OSU", r"osu_allreduce .*-d (cuda|rocm)"), ("NCCL", r"perf -b \d+ -e \d+ -f 2"))
+    ours = (
+        ("OSU", r"osu_allreduce .*-d (cuda|rocm)"),
+        ("NCCL", r"all_reduce_perf -b \d+ -e \d+ -f 2"),
+    )
     assert [row for row in (*points, *ours) if not re.search(row[1], text, re.MULTILINE)] == []
 
 
