@@ -129,7 +129,7 @@ def warned(*addresses, cases=1):
 KINDS = ("prometheus+{}/metrics/job/x", "influx+{}/write?db=nowhere", "{}/list")
 
 
-@pytest.mark.parametrize(("kind", "status"), zip(KINDS, (301, 302, 307), strict=True))
+@pytest.mark.parametrize(("kind", "status"), [*zip(KINDS, (301, 302, 307), strict=True)])
 def test_a_redirect_is_not_followed_with_a_password_and_without_the_values(kind, status, gateway):
     url, kept = gateway
     with serving() as (elsewhere, other):
