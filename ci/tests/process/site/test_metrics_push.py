@@ -25,8 +25,14 @@ CASE = "system=s partition=p fabric=shm nodes=1 pinning=bunch group=p2p"
 LABELS = "suite=imb benchmark=PingPong ranks=2 groups=1 message_bytes=8"
 SAMPLE = {
     **dict(word.split("=") for word in LABELS.split()),
-    **{"variant": "", "ranks": 2, "groups": 1, "message_bytes": 8},
-    **{"quantity": "latency_us", "unit": "us", "direction": "lower", "values": [1.5, None, 1.25]},
+    "variant": "",
+    "ranks": 2,
+    "groups": 1,
+    "message_bytes": 8,
+    "quantity": "latency_us",
+    "unit": "us",
+    "direction": "lower",
+    "values": [1.5, None, 1.25],
 }
 NO_SIZE = {"message_bytes": None, "quantity": "t_avg_us", "values": [3.0]}
 BARRIER = {**SAMPLE, **NO_SIZE, "benchmark": "Barrier"}
@@ -35,7 +41,10 @@ BARRIER = {**SAMPLE, **NO_SIZE, "benchmark": "Barrier"}
 def record(verdict="proven", stack="mpich-wheels", *samples, **more):
     known = {
         **dict(word.split("=") for word in CASE.split()),
-        **{"environ": stack, "nodes": 1, "ranks_per_node": 2, "result": "pass"},
+        "environ": stack,
+        "nodes": 1,
+        "ranks_per_node": 2,
+        "result": "pass",
         "proof": {"verdict": verdict},
         "samples": list(samples or (SAMPLE,)),
     }
