@@ -114,15 +114,17 @@ def run_reframe(root, tmp_path_factory):
         config=None,
         environ=None,
         only="",
+        ended=None,
     ):
-        # words: options without blanks, as they are typed; only: the one test file to load.
+        # words: options without blanks, as they are typed; only: the one test file to load; ended:
+        # the exit status that it must have.
         settings = {
             "RFM_CONFIG_FILES": str(config or (top or root) / "site_configs" / "settings.py"),
             "RFM_COLORIZE": "no",
             "RFM_PREFIX": str(top / "results" if top else written),
         }
         reframe = Path(sys.executable).parent / "reframe"
-        return subprocess.run(
+        done = subprocess.run(
             [
                 str(reframe),
                 "-c",
@@ -137,6 +139,8 @@ def run_reframe(root, tmp_path_factory):
             timeout=2400,  # four times what a dry run of everything takes beside a dozen others
             check=False,
         )
+        assert ended in (None, done.returncode), done.stdout[-3000:] + done.stderr[-3000:]
+        return done
 
     return run
 
@@ -153,8 +157,8 @@ def sandbox(tmp_path, root):
 def run_here(sandbox, run_reframe):
     """ReFrame on the copy, by default with the tests of two ranks only."""
 
-    def run(*options, words="", only="point_to_point.py"):
-        return run_reframe(*options, words=words, top=sandbox, only=only)
+    def run(*options, only="point_to_point.py", **how):
+        return run_reframe(*options, top=sandbox, only=only, **how)
 
     return run
 

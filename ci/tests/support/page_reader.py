@@ -67,6 +67,11 @@ class Reader(HTMLParser):
 FOLDER = "/jobs/" + HOSTILE.replace("/", "")
 
 
+def read_report(session: sessions.Session) -> Reader:
+    """The page of a session without its files."""
+    return Reader(report.render(report.View(session, Path())))
+
+
 def hostile_report(folder: Path) -> str:
     """A report of stacks, fabrics, cases, published curves and built stacks of hostile names."""
     session = hostile_session("proven")

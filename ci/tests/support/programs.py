@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
+from typing import Any
 
 import pytest
 import yaml
@@ -273,6 +274,31 @@ int main(int count, char **words)
 
 
 # ---- Programs of a user: started in a folder, waited for, and what comes by itself.
+
+#: The command ``mpibench`` of these sources.
+MPIBENCH = (sys.executable, "-c", "import sys; from mpibench.cli import main; sys.exit(main())")
+
+
+def finished(
+    *words: object, environ: Mapping[str, str | Path] | None = None, **options: Any
+) -> subprocess.CompletedProcess[str]:
+    """A program that has ended, with both of its streams; ``environ`` comes to our own variables."""
+    settings = {"env": {**os.environ, **(environ or {})}, "timeout": 600, **options}
+    return subprocess.run(list(map(str, words)), text=True, capture_output=True, **settings)
+
+
+def as_another_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From now on this process is somebody else's, as far as it asks."""
+    user = os.getuid()
+    monkeypatch.setattr(os, "getuid", lambda: user + 1)
+
+
+def git(folder: Path, *words: object) -> str:
+    """What git prints in a folder, as somebody who signs nothing."""
+    own = ("user.name=x", "user.email=x@example.org", "tag.gpgsign=false", "commit.gpgsign=false")
+    done = finished("git", "-C", folder, *(word for one in own for word in ("-c", one)), *words)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
 
 
 def begin(

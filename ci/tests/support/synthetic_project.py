@@ -21,6 +21,7 @@ import pip
 
 import folders
 from folders import SUPPORT, UNFINISHED
+from mpibench.store import sessions
 from programs import begin, end_of
 from reframe_tests.harness.sites.site import ROOT
 from reframe_tests.harness.stacks.stack import Stack
@@ -152,6 +153,12 @@ class Project:
         )
         return done.returncode, done.stdout
 
+    def ends(self, status: int, script: str = "ci/setup", *arguments: str, **options: Any) -> str:
+        """What one of the scripts says that ends with this exit status."""
+        ended, said = self.run(script, *arguments, **options)
+        assert ended == status, said
+        return said
+
     def python(self, code: str) -> str:
         """What a line of Python prints in the project's environment."""
         command = [str(self.root / ".venv" / "bin" / "python"), "-E", "-c", code]
@@ -256,6 +263,22 @@ class NightProject:
     ) -> tuple[int, str]:
         """Exit status and output of a night."""
         return end_of(self.begin(*options, script=script, folder=folder, **environ))
+
+    def ends(self, status: int, *options: str, **environ: str | None) -> str:
+        """What a night says that ends with this exit status."""
+        ended, said = self.run(*options, **environ)  # type: ignore[arg-type]
+        assert ended == status, said
+        return said
+
+    @property
+    def stored(self) -> list[str]:
+        """Ids of the stored sessions."""
+        return sessions.list_sessions(self.results / "results.db")
+
+    @property
+    def measured(self) -> sessions.Session:
+        """Tonight's session."""
+        return sessions.read_session(self.results / "results.db", self.session)
 
     @property
     def session(self) -> str:

@@ -26,6 +26,7 @@ from mpibench.stacks.spack import build, description
 from mpibench.stacks.spack.lock import described
 from mpibench.stacks.spack.project import Spack, list_by_default, locate_spack
 from reframe_tests.harness.stacks import metadata
+from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_project import copy_checkout
 from synthetic_stack import DOCUMENT
@@ -106,6 +107,13 @@ class Site:
 
     def asked(self, stack: str = "openmpi") -> list[str]:
         return [row["command"] for row in self.journal() if row["stack"] == stack]
+
+    def words(self, command: str) -> list[list[str]]:
+        """With what it was asked for one of its commands, each time."""
+        return [row["words"] for row in self.journal() if row["command"] == command]
+
+    def stacks(self) -> list[Stack]:
+        return metadata.discover(self.top, {})[0]
 
     def forget(self) -> None:
         self.plan_file.with_name("journal").unlink(missing_ok=True)

@@ -62,6 +62,16 @@ def made_stack(mpi: str, version: str, **changes: Any) -> Stack:
     return Stack(**{**known, **{name: {} for name in nothing}, **changes})
 
 
+def configuration_of(stack: Stack, **system: Any) -> dict[str, Any]:
+    """ReFrame's configuration of one partition of this machine with one stack."""
+    partition = {"name": "p", "scheduler": "local", "launcher": "local", "environs": [stack.name]}
+    return {
+        "systems": [{"name": "s", "hostnames": [".*"], "partitions": [partition], **system}],
+        "environments": [metadata.environment_of(stack)],
+        "general": [{"remote_detect": False}],
+    }
+
+
 def sealed(document: dict[str, Any]) -> Any:
     """As it is registered; what is no valid document stays as it is."""
     try:

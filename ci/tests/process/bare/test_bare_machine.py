@@ -15,7 +15,7 @@ import pytest
 
 import bare_machine
 from bare_machine import Failed, Step
-from programs import wait_for
+from programs import finished, wait_for
 from reframe_tests.harness.stacks import metadata
 
 ROOT = metadata.ROOT
@@ -44,7 +44,7 @@ def tiny(tmp_path):
     programs = [shutil.which(name) or "" for name in ("bash", "env", "setpriv", "setsid", "umount")]
     for program in programs:
         shutil.copy(program, root / "bin")
-    needed = subprocess.run(["ldd", *programs], capture_output=True, text=True).stdout
+    needed = finished("ldd", *programs).stdout
     for library in re.findall(r"(/\S+)(?= \()", needed):
         place = root / library.lstrip("/")
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -69,10 +69,7 @@ SLEEP = "read -r -t 1000 <> <(:) || true"
 
 
 def test_steps_run_inside_as_the_user_asked_for(tiny):
-    ask = (
-        'echo "$EUID $HOME $PWD $PIP_CERT ${PYTHONPATH-none} $HOSTNAME"; for f in /*; do echo '
-        '"$f"; done'
-    )
+    ask = 'echo "$EUID $HOME $PWD $PIP_CERT ${PYTHONPATH-none} $HOSTNAME"; printf "%s\\n" /*'
     before = Path("/proc/self/mountinfo").read_text()
     statuses, said = run_in(
         tiny, Step("user", ask), Step("root", ask, as_root=True), Step("bad", "echo no; exit 3")

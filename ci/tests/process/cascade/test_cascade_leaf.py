@@ -4,12 +4,8 @@ left out and why, and the job that they would run.
 
 import itertools
 import re
-from collections.abc import Callable
-from subprocess import CompletedProcess
 
 import pytest
-
-Run = Callable[..., CompletedProcess[str]]
 
 
 def test_fabrics_that_a_program_does_not_know_are_left_out_and_say_why(run_here):
@@ -38,8 +34,7 @@ def job(run_here, sandbox):
 
     def write(test, *options):
         words = f"--dry-run --system=openhpc-mini -S level=smoke -n {test}%"
-        result = run_here(*words.split(), *options, only="cascade.py")
-        assert result.returncode == 0, result.stdout[-3000:]
+        run_here(*options, words=words, only="cascade.py", ended=0)
         [script] = sandbox.rglob("rfm_job.sh")
         return script.read_text()
 
@@ -65,6 +60,6 @@ def test_a_map_of_the_wire_is_a_step_for_each_direction_of_a_round(run_here, san
     assert [name for name, _ in steps] == directions
     met = [tuple(map(int, pair.split("-"))) for _, pairs in steps for pair in pairs.split(",")]
     assert sorted(met) == [*itertools.permutations(range(4), 2)]
-    words = ("--dry-run", "--system=openhpc-mini", "-n", "WireRdmaMap", "-S", "nodes=2")
-    refused = run_here(*words, only="cascade.py")
-    assert refused.returncode == 1 and "give 3 or more" in refused.stdout, refused.stdout[-2000:]
+    words = "--dry-run --system=openhpc-mini -n WireRdmaMap -S nodes=2"
+    refused = run_here(words=words, only="cascade.py", ended=1)
+    assert "give 3 or more" in refused.stdout, refused.stdout[-2000:]

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from folders import write
 from programs import wait_for
 from reframe_tests.harness.cases.cascade import end
 from reframe_tests.harness.process_stat import Process
@@ -32,12 +33,14 @@ with socket.create_connection((sys.argv[1], int(sys.argv[2])), 20) as asked:
 PLACES = ("{address}", "{port}")
 
 
-def left(folder, name):
-    return "".join((folder / f"{name}.{which}").read_text() for which in pair.ENDS)
+def read(folder, name):
+    """What both ends of a launch left."""
+    text = "".join((folder / f"{name}.{which}").read_text() for which in pair.ENDS)
+    return pair.read(text, PROGRAM, name)
 
 
 def content(folder, name, which):
-    return dict(json.loads((folder / f"{name}.{which}").read_text().splitlines()[1]))
+    return json.loads((folder / f"{name}.{which}").read_text().splitlines()[1])
 
 
 def test_only_the_socket_of_the_process_itself_counts():
@@ -55,11 +58,10 @@ def sysfs(tmp_path, monkeypatch):
     """A node with a bond of two cards and an RDMA device of one port, as the kernel shows them."""
     files = {
         **{
-            f"net/{name}/statistics/{way}_bytes": str(count)
-            for name, count in (("eth0", 5), ("bond0", 9))
+            f"net/{name}/statistics/{way}_bytes": count
+            for name, count in (("eth0", 5), ("bond0", 9), ("ib0", 70))
             for way in ("rx", "tx")
         },
-        **{f"net/ib0/statistics/{way}_bytes": "70" for way in ("rx", "tx")},
         "net/bond0/lower_eth0/x": "",
         "net/eth0/upper_bond0/x": "",
         "net/ib0/operstate": "up",
@@ -71,9 +73,7 @@ def sysfs(tmp_path, monkeypatch):
         "infiniband/mlx5_0/ports/1/counters/link_downed": "0",
     }
     for name, text in files.items():
-        path = tmp_path / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(f"{text}\n")
+        write(tmp_path / name, f"{text}\n")
     monkeypatch.setattr(end, "INTERFACES", tmp_path / "net")
     monkeypatch.setattr(end, "DEVICES", tmp_path / "infiniband")
     return tmp_path
@@ -82,13 +82,8 @@ def sysfs(tmp_path, monkeypatch):
 def test_a_port_counts_words_of_four_bytes(sysfs):
     found = end.look_at("mlx5_0/1")
     assert found["counters"] == {"rx_bytes": 100, "tx_bytes": 200}
-    wanted = {
-        "operstate": "4: ACTIVE",
-        "speed": "100 Gb/sec (4X EDR)",
-        "mtu": "",
-        "carrier_changes": "0",
-    }
-    assert found["link"] == wanted
+    link = {"operstate": "4: ACTIVE", "speed": "100 Gb/sec (4X EDR)", "mtu": ""}
+    assert found["link"] == {**link, "carrier_changes": "0"}
     assert set(found["others"]) == {"eth0", "bond0", "ib0"}
 
 
@@ -137,7 +132,7 @@ def test_each_task_takes_its_own_part(tmp_path, several):
     names = ["round/1-2", "round/3-0"] if several else ["step"]
     assert sorted(tmp_path.rglob("*.server")) == [tmp_path / f"{name}.server" for name in names]
     for name in names:
-        found = pair.read(left(tmp_path, name), PROGRAM, name)
+        found = read(tmp_path, name)
         assert found.server.output.strip() == "hello" and found.client.end == "client"
     there = {path.name for path in Path("/sys/class/net").iterdir()}
     assert {name for name in found.client.after.others if "/" not in name} <= there - {"lo"}
@@ -146,7 +141,7 @@ def test_each_task_takes_its_own_part(tmp_path, several):
 def test_launches_at_the_same_time_do_not_meet_each_other(tmp_path):
     names = [f"launch{number}" for number in range(3)]
     assert set(ended([each for name in names for each in both(tmp_path, name)])) == {0}
-    found = [pair.read(left(tmp_path, name), PROGRAM, name) for name in names]
+    found = [read(tmp_path, name) for name in names]
     assert [each.server.output.strip() for each in found] == names
     assert len({each.server.port for each in found}) == 3
     cores = re.findall(r"(?m)^Cpus_allowed_list:\s*(\S+)", Path("/proc/self/status").read_text())
@@ -161,14 +156,14 @@ def test_a_server_does_not_outlive_its_client(tmp_path):
     server = content(tmp_path, "failed", "server")
     assert (server["ended"], server["status"]) == ("after the client", -15)
     with pytest.raises(OutputError, match="client ended with exit status 1: no such device"):
-        pair.read(left(tmp_path, "failed"), PROGRAM, "failed")
+        read(tmp_path, "failed")
 
 
 def test_a_client_that_hangs_is_ended(tmp_path):
     hanging = python("import time; time.sleep(600)")
     assert ended(both(tmp_path, "hung", client=hanging, limit_s="2")) == [0, 0]
     with pytest.raises(OutputError, match="client was ended at the time limit"):
-        pair.read(left(tmp_path, "hung"), PROGRAM, "hung")
+        read(tmp_path, "hung")
 
 
 @pytest.mark.parametrize("which", ["server", "client"])

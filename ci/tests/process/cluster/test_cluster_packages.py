@@ -7,13 +7,14 @@ import io
 import json
 import os
 import shutil
-import subprocess
 import tarfile
 from pathlib import Path
 
 import pytest
 
+from folders import write
 from mpibench_cluster import packages
+from programs import as_another_user, finished
 from reframe_tests.harness.vocabulary import BadInput
 
 #: apt-get as far as it is used: lists packages that the machine lacks, and "downloads" them;
@@ -57,29 +58,13 @@ def apt(tmp_path, monkeypatch):
     """A machine without Slurm, with the stand-ins; the folder of their state."""
     tools = tmp_path / "tools"
     kept = tmp_path / "kept"
-    tools.mkdir()
     kept.mkdir()
     for name, text in (("apt-get", APT), ("dpkg-deb", DPKG)):
-        (tools / name).write_text(text)
-        (tools / name).chmod(0o755)
-    archive(
-        kept / "slurmd.deb",
-        {
-            "./usr/sbin/slurmd-wlm": None,
-            "./etc/init.d/slurmd": None,
-            "./usr/share/man/man8/slurmd.8.gz": None,
-            "./../../outside": None,
-        },
-    )
-    archive(
-        kept / "libs.deb",
-        {
-            "./lib/x/libevent.so": None,
-            "./bin/ip": None,
-            "usr/lib/x/pmix2/lib/libpmix.so.2": None,
-            "usr/lib/x/a.so": "b.so",
-        },
-    )
+        write(tools / name, text, executable=True)
+    slurmd = "./usr/sbin/slurmd-wlm ./etc/init.d/slurmd ./usr/share/man/man8/slurmd.8.gz"
+    archive(kept / "slurmd.deb", dict.fromkeys((*slurmd.split(), "./../../outside")))
+    libraries = "./lib/x/libevent.so ./bin/ip usr/lib/x/pmix2/lib/libpmix.so.2"
+    archive(kept / "libs.deb", {**dict.fromkeys(libraries.split()), "usr/lib/x/a.so": "b.so"})
     monkeypatch.setenv("PATH", f"{tools}:/usr/bin:/bin")
     monkeypatch.setenv("APT_STATE", str(kept))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
@@ -92,18 +77,11 @@ def test_packages_are_unpacked_below_usr_and_nothing_else(apt, tmp_path):
     stale = tmp_path / "cache/mpibench/fetch-abc/root/usr"
     stale.mkdir(parents=True)
     root = packages.provide(print)
-    assert root is not None and root.parent == tmp_path / "cache/mpibench" and not stale.exists()
+    assert root.parent == tmp_path / "cache/mpibench" and not stale.exists()
     files = {str(path.relative_to(root)) for path in root.rglob("*") if not path.is_dir()}
-    assert files == {
-        "packages.json",
-        "usr/sbin/slurmd-wlm",
-        "usr/sbin/slurmd",
-        "usr/lib/x/libevent.so",
-        "usr/bin/ip",
-        "usr/lib/x/a.so",
-        "usr/lib/x/pmix2/lib/libpmix.so.2",
-        "usr/lib/x/pmix2/lib/libpmix.so",
-    }
+    programs = "usr/sbin/slurmd-wlm usr/sbin/slurmd usr/bin/ip packages.json"
+    libraries = "libevent.so a.so pmix2/lib/libpmix.so.2 pmix2/lib/libpmix.so"
+    assert files == {*programs.split(), *(f"usr/lib/x/{name}" for name in libraries.split())}
     assert (root / "usr/sbin/slurmd").readlink() == Path("slurmd-wlm")
     fetched = ["slurmd=22.05.8-4", "libevent-2.1-7=2.1.12-8"]
     assert json.loads((root / "packages.json").read_text()) == fetched
@@ -119,29 +97,23 @@ def test_packages_are_unpacked_below_usr_and_nothing_else(apt, tmp_path):
 
 #: An archive: package to what it depends on. libpmix2 stands for any
 #: library that other packages bring as well.
+PLAIN = (
+    "dpkg libevent slurmctld slurmdbd slurm-client munge mariadb-server-core iproute2 libfaketime"
+)
 ARCHIVE = {
-    "libc6": [],
-    "dpkg": ["libc6"],
-    "apt": ["dpkg"],
-    "libpmix2": ["libc6", "libevent"],
-    "libevent": ["libc6"],
-    "openmpi-bin": ["libpmix2"],
-    "slurmctld": ["libc6"],
-    "slurmd": ["libc6", "libevent"],
-    "slurmdbd": ["libc6"],
-    "slurm-client": ["libc6"],
-    "munge": ["libc6"],
-    "mariadb-server-core": ["libc6"],
-    "iproute2": ["libc6"],
-    "slurm-wlm-mysql-plugin": ["slurmdbd"],
-    "libfaketime": ["libc6"],
-    **{name: ["libc6"] for name in packages.measuring()},
+    "libc6": "",
+    "apt": "dpkg",
+    "libpmix2": "libc6, libevent",
+    "openmpi-bin": "libpmix2",
+    "slurmd": "libc6, libevent",
+    "slurm-wlm-mysql-plugin": "slurmdbd",
+    **dict.fromkeys((*PLAIN.split(), *packages.measuring()), "libc6"),
 }
 
 
 def fields_of(name):
     """What a package says of itself."""
-    needed = f"Depends: {', '.join(ARCHIVE[name])}\n" if ARCHIVE[name] else ""
+    needed = f"Depends: {ARCHIVE[name]}\n" if ARCHIVE[name] else ""
     return (
         f"Package: {name}\nVersion: 1.0\nArchitecture: all\n"
         f"Maintainer: x <x@example.org>\nDescription: x\n{needed}"
@@ -159,10 +131,8 @@ def archive_of_packages(tmp_path_factory):
         made = folder / name
         below = "usr/lib/x/pmix2/lib/libpmix.so.2" if name == "libpmix2" else f"usr/share/{name}"
         for file, text in ((below, name), ("DEBIAN/control", fields_of(name))):
-            (made / file).parent.mkdir(parents=True)
-            (made / file).write_text(text)
-        build = ["dpkg-deb", "--build", str(made), str(folder)]
-        subprocess.run(build, check=True, capture_output=True)
+            write(made / file, text)
+        finished("dpkg-deb", "--build", made, folder)
         [package] = folder.glob(f"{name}_*.deb")
         content = package.read_bytes()
         digest = hashlib.sha256(content).hexdigest()
@@ -179,17 +149,18 @@ def machine_with(installed, archive, place, monkeypatch):
     (place / "lists/partial").mkdir(parents=True)
     (place / "parts").mkdir()
     rows = [f"{fields_of(name)}Status: install ok installed\n" for name in installed]
-    (place / "status").write_text("\n".join(rows))
-    (place / "sources.list").write_text(f"deb [trusted=yes] copy:{archive} ./\n")
-    (place / "apt.conf").write_text(
+    status = write(place / "status", "\n".join(rows))
+    write(place / "sources.list", f"deb [trusted=yes] copy:{archive} ./\n")
+    settings = write(
+        place / "apt.conf",
         f'Dir::State::status "{place}/status"; Dir::State::lists "{place}/lists"; '
         f'Dir::Etc::sourcelist "{place}/sources.list";Dir::Etc::sourceparts "{place}/parts"; '
-        f'Dir::Etc::preferencesparts "{place}/parts"; APT::Sandbox::User "";'
+        f'Dir::Etc::preferencesparts "{place}/parts"; APT::Sandbox::User "";',
     )
-    monkeypatch.setenv("APT_CONFIG", str(place / "apt.conf"))
+    monkeypatch.setenv("APT_CONFIG", str(settings))
     monkeypatch.setenv("XDG_CACHE_HOME", str(place / "cache"))
     monkeypatch.setattr(packages, "missing_programs", lambda: ["slurmctld"])
-    return place / "status"
+    return status
 
 
 BASE = ["libc6", "dpkg", "apt"]
@@ -211,7 +182,6 @@ def test_the_packages_do_not_depend_on_what_is_installed(
     status = machine_with(installed, archive_of_packages, tmp_path / "machine", monkeypatch)
     before = status.read_text()
     root = packages.provide(print)
-    assert root is not None
     names = {row.partition("=")[0] for row in json.loads((root / "packages.json").read_text())}
     assert names == set(ARCHIVE) - {"openmpi-bin", *BASE}
     # Slurm's plugin opens PMIx by this name, which is made for an unpacked library only.
@@ -235,7 +205,7 @@ def test_nobody_else_can_write_what_was_unpacked_whatever_the_umask(apt, tmp_pat
         root = packages.provide(print)
     finally:
         os.umask(previous)
-    assert root is not None and (root / "usr/bin/su").stat().st_mode & 0o7777 == 0o755
+    assert (root / "usr/bin/su").stat().st_mode & 0o7777 == 0o755
     for path in [tmp_path / "cache", root.parent, root, *root.rglob("*")]:
         assert path.is_symlink() or not path.stat().st_mode & 0o022, path
     assert packages.provide(print) == root
@@ -244,7 +214,6 @@ def test_nobody_else_can_write_what_was_unpacked_whatever_the_umask(apt, tmp_pat
 @pytest.mark.parametrize("place", ["usr/sbin/slurmd-wlm", "usr/sbin", "packages.json"])
 def test_a_file_that_others_can_write_is_not_run(apt, place):
     root = packages.provide(print)
-    assert root is not None
     (root / place).chmod(0o775)
     with pytest.raises(BadInput, match=f"{place} belongs to, or can be written by, another user"):
         packages.provide(print)
@@ -252,8 +221,7 @@ def test_a_file_that_others_can_write_is_not_run(apt, place):
 
 @pytest.mark.parametrize("place", ["cache", "cache/mpibench", ""])
 def test_a_directory_that_others_can_write_is_no_place_for_programs(apt, tmp_path, place):
-    (tmp_path / "cache").mkdir()
-    (tmp_path / "cache" / "mpibench").mkdir()
+    (tmp_path / "cache" / "mpibench").mkdir(parents=True)
     for _ in range(2):
         (tmp_path / place).chmod(0o777)
         with pytest.raises(BadInput, match=f"'chmod go-w {tmp_path / place}'"):
@@ -265,7 +233,6 @@ def test_a_directory_that_others_can_write_is_no_place_for_programs(apt, tmp_pat
 def test_somebody_elses_programs_are_not_run(apt, monkeypatch):
     """As with root's HOME kept by sudo: the cache is a user's, who would choose what root runs."""
     packages.provide(print)
-    mine = os.getuid()
-    monkeypatch.setattr(os, "getuid", lambda: mine + 1)
+    as_another_user(monkeypatch)
     with pytest.raises(BadInput, match=r"another user|a directory of your own"):
         packages.provide(print)

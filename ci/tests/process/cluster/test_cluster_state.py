@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from folders import write
 from mpibench_cluster import lifecycle, plan, state
+from programs import as_another_user, finished
 from reframe_tests.harness.vocabulary import BadInput
 
 
@@ -29,7 +31,6 @@ def begin(tmp_path):
         program.symlink_to(Path("/bin/sleep").resolve())
         begun.append(subprocess.Popen([str(program), "60"], executable=str(program)))
         process = state.Process.observe(begun[-1].pid)
-        assert process is not None
         return process
 
     yield start
@@ -39,9 +40,13 @@ def begin(tmp_path):
 
 
 def a_state(pid, start_ticks):
-    return state.State(
-        plan.ClusterPlan(2, "spread", (0, 1)), state.Process(pid, start_ticks), False
-    )
+    layout = plan.ClusterPlan(2, "spread", (0, 1))
+    return state.State(layout, state.Process(pid, start_ticks), False)
+
+
+def save(made):
+    with state.locked():
+        state.save(made)
 
 
 def test_a_corpse_is_not_alive():
@@ -69,8 +74,7 @@ def test_a_dead_or_half_built_cluster_cannot_be_used(runtime, begin):
         ((os.getpid(), 1), "not up"),
         ((init.pid, init.start_ticks), "did not come up completely"),
     ):
-        with state.locked():
-            state.save(a_state(*process))
+        save(a_state(*process))
         with pytest.raises(BadInput, match=said):
             state.running()
 
@@ -78,7 +82,7 @@ def test_a_dead_or_half_built_cluster_cannot_be_used(runtime, begin):
 def test_one_command_at_a_time(runtime):
     with state.locked():
         program = "from mpibench_cluster import state\nwith state.locked(): pass"
-        other = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+        other = finished(sys.executable, "-c", program)
     assert "another mpibench cluster command is running" in other.stderr
     with state.locked():
         pass
@@ -88,48 +92,39 @@ def _moved(path):
     return path.rename(path.with_name(f"{path.name}.moved"))
 
 
-DIRECTORY_TRICKS = {
-    "of somebody else": lambda runtime: None,
-    "others may write": lambda runtime: runtime.chmod(0o777),
-    "a link": lambda runtime: runtime.symlink_to(_moved(runtime)),
-    "a file": lambda runtime: (_moved(runtime), runtime.touch()),
-}
-FILE_TRICKS = {
-    "others may write the file": lambda runtime: (runtime / "state.json").chmod(0o620),
-    "the file is a link": lambda runtime: (runtime / "state.json").symlink_to(
-        _moved(runtime / "state.json")
-    ),
-    "the file is a pipe": lambda runtime: (
-        _moved(runtime / "state.json"),
-        os.mkfifo(runtime / "state.json", 0o600),
-    ),
+#: What is done to a path: the directory, or the state file in it.
+TRICKS = {
+    "others may write": lambda path: path.chmod(0o620 if path.is_file() else 0o777),
+    "a link": lambda path: path.symlink_to(_moved(path)),
+    "a file": lambda path: (_moved(path), path.touch()),
+    "a pipe": lambda path: (_moved(path), os.mkfifo(path, 0o600)),
+    "of somebody else": lambda path: None,
 }
 
 
-@pytest.mark.parametrize("trick", [*DIRECTORY_TRICKS, *FILE_TRICKS])
-def test_what_others_control_is_believed_by_no_command(
-    runtime,
-    monkeypatch,
-    begin,
-    trick,
-):
+@pytest.mark.parametrize(
+    ("place", "trick"),
+    [
+        *(("", trick) for trick in TRICKS if trick != "a pipe"),
+        *(("state.json", trick) for trick in ("others may write", "a link", "a pipe")),
+    ],
+)
+def test_what_others_control_is_believed_by_no_command(runtime, monkeypatch, begin, place, trick):
     """Whoever writes the state file chooses whose namespaces root
     enters, and so what root executes there.
     """
     init = begin(state.INIT)
     made = a_state(init.pid, init.start_ticks)
     made.ready = True
-    with state.locked():
-        state.save(made)
+    save(made)
     assert state.running() == made
-    ({**DIRECTORY_TRICKS, **FILE_TRICKS}[trick])(runtime)
+    TRICKS[trick](runtime / place)
     if trick == "of somebody else":
-        mine = os.getuid()
-        monkeypatch.setattr(os, "getuid", lambda: mine + 1)
+        as_another_user(monkeypatch)
     for command in (state.running, state.load, lifecycle.look, lambda: lifecycle.down(print)):
         with pytest.raises(BadInput, match=r"only you own and can write to.* remove it"):
             command()
-    if trick in DIRECTORY_TRICKS:
+    if not place:
         with pytest.raises(BadInput, match="only you own and can write to"), state.locked():
             pass
     assert init.alive
@@ -137,21 +132,18 @@ def test_what_others_control_is_believed_by_no_command(
 
 def test_only_an_init_of_the_callers_own_is_entered(runtime, monkeypatch, begin):
     other = begin("sleepy")
-    with state.locked():
-        state.save(a_state(other.pid, other.start_ticks))
+    save(a_state(other.pid, other.start_ticks))
     with pytest.raises(BadInput, match=f"process {other.pid}, which is not the mc-init"):
         state.load()
     made = a_state(os.getpid(), 1)  # this one is dead
     made.nodes["c1"] = other
-    with state.locked():
-        state.save(made)
+    save(made)
     with pytest.raises(BadInput, match=f"process {other.pid}, which is not the mc-c1"):
         state.load()
     # The name alone is not a proof: anybody can call a process of his own mc-init.
     named = begin(state.INIT)
     assert named.is_own(state.INIT)
-    mine = os.getuid()
-    monkeypatch.setattr(os, "getuid", lambda: mine + 1)
+    as_another_user(monkeypatch)
     assert not named.is_own(state.INIT)
 
 
@@ -168,7 +160,6 @@ def test_what_is_read_of_a_held_process_is_never_another_ones(
     with pytest.raises(ProcessLookupError), process.held():
         pass
     mine = state.Process.observe(os.getpid())
-    assert mine is not None
     with pytest.raises(ProcessLookupError), state.Process(mine.pid, mine.start_ticks - 1).held():
         pass
 
@@ -207,8 +198,7 @@ def everything(folder):
 
 @pytest.mark.parametrize("with_names_of_a_cluster", [False, True])
 def test_a_directory_with_something_else_in_it_stays_as_it_is(runtime, with_names_of_a_cluster):
-    (runtime / "etc").mkdir(parents=True)
-    (runtime / "etc" / "precious.conf").write_text("years of work")
+    write(runtime / "etc" / "precious.conf", "years of work")
     if with_names_of_a_cluster:
         (runtime / "state.json").write_text("{}")
         (runtime / "log").mkdir()
@@ -222,14 +212,11 @@ def test_a_directory_with_something_else_in_it_stays_as_it_is(runtime, with_name
 
 def test_down_removes_what_a_cluster_makes_and_nothing_else(runtime, tmp_path):
     outside = tmp_path / "outside"
-    outside.mkdir()
-    (outside / "kept").write_text("kept")
-    with state.locked():
-        state.save(a_state(os.getpid(), 1))
-        (runtime / "log").mkdir()
-        (runtime / "log" / "init.log").touch()
-        (runtime / "etc").symlink_to(outside)
-        (runtime / "thesis.tex").write_text("mine")
+    write(outside / "kept", "kept")
+    save(a_state(os.getpid(), 1))
+    write(runtime / "log" / "init.log", "")
+    (runtime / "etc").symlink_to(outside)
+    (runtime / "thesis.tex").write_text("mine")
     said = []
     lifecycle.down(said.append)
     assert said[1].startswith(f"left in {runtime}") and "thesis.tex" in said[1]

@@ -4,11 +4,8 @@ measures that again; what counts is what is seen twice.
 
 import itertools
 import json
-import os
 import random
 import signal
-import subprocess
-import sys
 from datetime import datetime, timedelta, timezone
 
 import polars as pl
@@ -18,7 +15,7 @@ from mpibench.store import sessions
 from mpibench.store.dataset_layout import write_file
 from mpibench.store.sessions import CONFIRMS
 from page_reader import Reader
-from programs import wait_for
+from programs import MPIBENCH, finished, wait_for
 from synthetic_project import NightProject
 from synthetic_session import STACKS, case, gate
 
@@ -54,28 +51,18 @@ def then(project, *plan, during=":"):
 
 def gate_says(project):
     """The gate's answer on tonight's session, in the project's own checkout."""
-    program = f"from mpibench.cli import main; exit(main(['gate', '--session={project.session}']))"
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        cwd=project.top,
-        env={**os.environ, "PYTHONPATH": f"{project.top}/ci:{project.top}"},
-        text=True,
-        capture_output=True,
-    )
+    environ = {"PYTHONPATH": f"{project.top}/ci:{project.top}"}
+    words = ("gate", f"--session={project.session}")
+    done = finished(*MPIBENCH, *words, cwd=project.top, environ=environ)
     return done.returncode, done.stdout + done.stderr
 
 
-def stored(project):
-    return sessions.list_sessions(project.results / "results.db")
-
-
 def test_what_is_not_missed_again_is_green_and_told(project):
-    status, said = project.run(NIGHT_DURING=then(project, with_bandwidth(97.0), *GOOD))
-    assert status == 0, said
+    said = project.ends(0, NIGHT_DURING=then(project, with_bandwidth(97.0), *GOOD))
     both = "bandwidth 50 MB/s and again 97 MB/s"
     name = "Replay %number=p2p_shm_2_bunch_mpich"
     assert f"missed reference not seen again: {name} @tiny:node+mpich-wheels: {both}" in said
-    first, again = stored(project)
+    first, again = project.stored
     second = sessions.read_session(project.results / "results.db", again)
     assert first == project.session
     assert second.labels == {"run": "confirmation", CONFIRMS: first}
@@ -104,12 +91,12 @@ def test_the_night_stays_red(
     sessions_stored,
 ):
     again = then(project, second, during=during)
-    status, said = project.run(CONFIRM_MINUTES=minutes, NIGHT_DURING=again)
-    assert status == 1, said
+    said = project.ends(1, CONFIRM_MINUTES=minutes, NIGHT_DURING=again)
     problems = said.split("NOT accepted")[1]
     assert wanted in problems and "ReFrame ended with exit status 1" in problems, said
-    assert project.session == stored(project)[0], "tonight's session stays what it was"
-    assert len(stored(project)) == (sessions_stored or len(stored(project)))
+    first, *again = project.stored
+    assert project.session == first, "tonight's session stays what it was"
+    assert sessions_stored in (None, 1 + len(again))
 
 
 def test_a_signal_while_it_is_measured_again_loses_nothing(project):
@@ -124,7 +111,7 @@ def test_a_signal_while_it_is_measured_again_loses_nothing(project):
         night.kill()
     assert night.returncode == 128 + signal.SIGTERM, said
     assert "INTERRUPTED by SIGTERM" in said and "Traceback" not in said
-    first = sessions.read_session(project.results / "results.db", project.session)
+    first = project.measured
     assert len(first.cases) == 3 and f"session {first.uuid} is complete and stored" in said
 
 
@@ -164,11 +151,11 @@ def test_what_is_slower_than_the_nights_before_is_measured_again(
 ):
     project = NightProject(tmp_path)
     project.plan([at_speed(1.0), *GOOD])
-    assert project.run()[0] == 0
+    project.ends(0)
     nights_before(project, 8)
     project.plan([at_speed(1.3), *GOOD])
-    ended, said = project.run(NIGHT_DURING=then(project, at_speed(1.3), *GOOD))
-    assert ended == 0, "the night's references and proof are as they must be: " + said
+    # The night's references and proof are as they must be.
+    said = project.ends(0, NIGHT_DURING=then(project, at_speed(1.3), *GOOD))
     assert "measuring again what looked slower: 1 case of mpich-wheels on tiny:node" in said
     gated, answer = gate_says(project)
     assert gated == 1 and "seen twice" in answer, answer

@@ -3,13 +3,12 @@ machine does not have, and a library of the test's own that stands for CUDA's dr
 """
 
 import dataclasses
-import os
-import subprocess
 
 import pytest
+import yaml
 
-from folders import DATA
-from programs import compile_c, inside_namespace
+from folders import DATA, write
+from programs import compile_c, finished, inside_namespace
 from reframe_tests.harness.evidence import gpu_use, link_state, rank_records, recorder
 from reframe_tests.harness.evidence.gpu_use import (
     HOST_BRIDGE,
@@ -63,12 +62,12 @@ def plant(tree, folder):
             continue
         name, arrow, target = line.partition(" -> ")
         path, _, content = line.partition(" = ")
-        made = folder / (name if arrow else path)
-        made.parent.mkdir(parents=True, exist_ok=True)
         if arrow:
-            made.symlink_to(target)
+            link = folder / name
+            link.parent.mkdir(parents=True, exist_ok=True)
+            link.symlink_to(target)
         else:
-            made.write_text(f"{content}\n")
+            write(folder / path, f"{content}\n")
 
 
 @pytest.fixture(scope="session")
@@ -113,7 +112,6 @@ def seen_on(made, variables, tmp_path):
 
 def later(rank, link, **values):
     """The same rank, with other values of a link at its end."""
-    assert rank.finalize is not None and rank.finalize.links is not None
     links = {**rank.finalize.links, link: {**rank.finalize.links[link], **values}}
     return dataclasses.replace(rank, finalize=dataclasses.replace(rank.finalize, links=links))
 
@@ -122,61 +120,18 @@ def fabric(device, rate, transport="ucx"):
     return Fabric("net", transport, "cluster", (Rail(device, rate),))
 
 
-#: Tree to its rail, what its port shows, other values of it at the end, and which of the counters
-#: that grew are reported: congestion and what was corrected are kept, and are no errors.
-ADAPTERS = {
-    "mlx5": (
-        fabric("mlx5_0", 200),
-        {
-            "state": "4: ACTIVE",
-            "phys_state": "5: LinkUp",
-            "rate": "200 Gb/sec (4X HDR)",
-            "pcie_speed": "16.0 GT/s PCIe",
-            "pcie_width": 16,
-            "port_guid": "98039b0000000001",
-            "slot": "0000:3b:00.0",
-            "driver of mlx5_0": "mlx5_core",
-            "firmware of mlx5_0": "20.31.1014",
-            "bytes": (4000, 1000),  # words of four
-            "link_downed": 0,
-        },
-        {"symbol_error": 5, "port_xmit_wait": 9977, "out_of_buffer": 0},  # that one was reset
-        {"symbol_error": True, "port_xmit_wait": False, "out_of_buffer": True},
-    ),
-    "roce": (
-        fabric("mlx5_1", 100),
-        {},
-        {"np_cnp_sent": 1041, "rx_icrc_encapsulated": 1},
-        {"rx_icrc_encapsulated": True, "np_cnp_sent": False},
-    ),
-    "hfi1": (
-        fabric("hfi1_1", 100, "psm2"),
-        {"bytes": (8004, 4004)},
-        {"DcTotCrc": 14, "DcRxReplay": 6},
-        {"DcTotCrc": True, "DcRxReplay": True},
-    ),
-    "cxi": (
-        fabric("cxi0", 200, "cxi"),
-        {
-            "state": "up",
-            "rate": "BS_200G",
-            "pcie_width": 16,
-            "hni_pcs_corrected_cw": 90049,
-            "bytes": (4712, 4711),
-        },
-        {"hni_pcs_corrected_cw": 90060, "hni_pcs_uncorrected_cw": 2},
-        {"hni_pcs_corrected_cw": False, "hni_pcs_uncorrected_cw": True},
-    ),
-}
+#: What is expected of each tree that has an adapter.
+ADAPTERS = yaml.safe_load((TREES / "expected.yaml").read_text())
 
 
 @pytest.mark.parametrize("tree", ADAPTERS)
 def test_ports_are_read_and_their_counters_told_apart(seen_on, tree):
-    net, shown, values, reported = ADAPTERS[tree]
+    known = ADAPTERS[tree]
+    net = fabric(*known["rail"])
     [rail] = net.rails
     link = f"{rail.device}/1"
     rank = seen_on(tree)
-    assert rank.init.links and rank.finalize and rank.init.links == rank.finalize.links
+    assert rank.init.links == rank.finalize.links
     assert set(rank.init.tcp_node) == {"InErrs", "OutSegs", "RetransSegs"}
     port = rank.init.links[link]
     assert not {"lifespan", "duplicate_request", "port_xmit_data"} & set(port)
@@ -185,12 +140,15 @@ def test_ports_are_read_and_their_counters_told_apart(seen_on, tree):
     [stored, *_] = link_state.settings_of(healthy.states)
     count = rank.init.ports[link]
     slots = {name: found.slot for name, found in rank.ports.items()}
-    more = {"slot": slots.get(link), "bytes": (count.rx, count.tx)}
-    assert shown.items() <= {**port, **stored, **rank.kernel, **more}.items()
-    finding = link_state.check_links([later(rank, link, **values)], net)
+    more = {"slot": slots.get(link), "bytes": [count.rx, count.tx]}
+    found = {**port, **stored, **rank.kernel, **more}
+    assert {name: found[name] for name in known["shown"]} == known["shown"]
+    finding = link_state.check_links([later(rank, link, **known["at_end"])], net)
     assert finding.sentences == []
     grown = {row["counter"]: (row["new"], row["reported"]) for row in finding.errors}
-    assert grown == {name: (values[name] - port[name], said) for name, said in reported.items()}
+    assert grown == {
+        name: (known["at_end"][name] - port[name], said) for name, said in known["reported"].items()
+    }
     double = fabric(rail.device, 2 * (rail.line_rate_gbit_per_s or 0), net.transport)
     (slow,) = link_state.check_links([rank], double).sentences
     assert f"came up at {rail.line_rate_gbit_per_s} Gbit/s, but the site says" in slow
@@ -223,16 +181,15 @@ def test_a_port_may_count_elsewhere_or_nothing(seen_on):
 A100 = "NVIDIA A100-SXM4-40GB"
 FIRST = "0000:03:00.0"
 SECOND = "0000:41:00.0"
+THIRD = "0000:81:00.0"
 
 
 @pytest.fixture
 def run(made, variables, tmp_path):
     def run_(driver, **environment):
-        environ = {**os.environ, **variables, "DRIVER": str(made / driver), **environment}
-        done = subprocess.run(
-            [made / "program"], env=environ, capture_output=True, timeout=60, check=False
-        )
-        assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+        environ = {**variables, "DRIVER": str(made / driver), **environment}
+        done = finished(made / "program", environ=environ)
+        assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
         (rank,) = rank_records.read(tmp_path)
         return rank
 
@@ -283,33 +240,24 @@ def test_a_driver_that_names_none_is_no_gpu(run, driver, environment):
 
 def test_the_nodes_gpus_and_what_is_near_them(seen_on):
     node = seen_on("gpus", "/sys")
-    gpus = node.node_gpus or {}
-    adapters = node.adapters or {}
-    assert sorted(gpus) == [FIRST, SECOND, "0000:81:00.0"], (
-        "no display of another vendor, and no virtual function"
-    )
+    gpus, adapters = node.node_gpus, node.adapters
+    # No display of another vendor, and no virtual function.
+    assert sorted(gpus) == [FIRST, SECOND, THIRD]
     first = gpus[FIRST]
     assert (first.vendor, first.device, first.numa_node) == ("0x10de", "0x20b0", 0)
-    assert (first.current_link_speed, first.current_link_width, first.max_link_width) == (
-        "16.0 GT/s PCIe",
-        16,
-        16,
-    )
-    assert gpus["0000:81:00.0"].numa_node is None, "-1 is the kernel's word for none"
+    assert first.current_link_speed == "16.0 GT/s PCIe"
+    assert first.current_link_width == first.max_link_width == 16
+    assert gpus[THIRD].numa_node is None, "-1 is the kernel's word for none"
     assert sorted(adapters) == ["mlx5_0", "mlx5_1", "mlx5_2"], "loopback hangs nowhere"
-    levels = {
-        (bus_id, name): gpu_use.nearness(
-            gpu.path, adapter.path, gpu.numa_node, adapter.numa_node
-        ).level
-        for bus_id, gpu in gpus.items()
-        for name, adapter in adapters.items()
-    }
-    assert levels[FIRST, "mlx5_0"] == SWITCH
-    assert levels[SECOND, "mlx5_1"] == ROOT_PORT
-    assert levels[SECOND, "mlx5_2"] == NUMA_NODE
-    assert {levels["0000:81:00.0", name] for name in adapters} == {NOTHING}
-    assert (
-        gpu_use.nearness("pci0000:00/0000:00:01.0/a", "pci0000:00/0000:00:02.0/b", 0).level
-        == HOST_BRIDGE
-    )
+
+    def level(bus_id, name):
+        gpu, adapter = gpus[bus_id], adapters[name]
+        return gpu_use.nearness(gpu.path, adapter.path, gpu.numa_node, adapter.numa_node).level
+
+    assert level(FIRST, "mlx5_0") == SWITCH
+    assert level(SECOND, "mlx5_1") == ROOT_PORT
+    assert level(SECOND, "mlx5_2") == NUMA_NODE
+    assert {level(THIRD, name) for name in adapters} == {NOTHING}
+    bridged = gpu_use.nearness("pci0000:00/0000:00:01.0/a", "pci0000:00/0000:00:02.0/b", 0)
+    assert bridged.level == HOST_BRIDGE
     assert node.kernel["amdgpu driver"] == "6.8.5"

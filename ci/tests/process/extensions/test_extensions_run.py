@@ -5,6 +5,7 @@ ReFrame itself, and an installation of that MPI.
 import re
 
 import synthetic_stack as synthetic
+from folders import write
 from mpibench.stacks import system
 from reframe_tests.harness.evidence import rank_records
 from reframe_tests.harness.stacks import metadata
@@ -80,9 +81,7 @@ def test_a_run_of_it_is_proven(tmp_path, monkeypatch, run_reframe):
         tmp_path / "bin/galley": GALLEY_PROGRAM,
     }
     for path, text in files.items():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    (tmp_path / "bin/galley").chmod(0o755)
+        write(path, text, executable=True)
     monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=":")
     stack = tmp_path / "environments/torusmpi"
     library = synthetic.compile_c(
@@ -99,23 +98,16 @@ def test_a_run_of_it_is_proven(tmp_path, monkeypatch, run_reframe):
         commands={},
         suites={"relay": {"version": "1.0", "built_with": "gcc"}},
     )
-    options = ("-r", "--system=torus", "-S", "level=smoke", "-S", "repeats=1", "--keep-stage-files")
-    result = run_reframe(
-        *options, "-n", "fabric=memory.*nodes=1.*ppn=2.*pinning=default", top=tmp_path
-    )
-    assert result.returncode == 0, result.stdout + result.stderr
+    words = "-r --system=torus -S level=smoke -S repeats=1 --keep-stage-files"
+    words += " -n fabric=memory.*nodes=1.*ppn=2.*pinning=default"
+    result = run_reframe(words=words, top=tmp_path, ended=0)
     assert re.search(r"Ran 1/1 test case\(s\)", result.stdout), result.stdout
     [folder] = {path.parent for path in (tmp_path / "results/stage").rglob("evidence/*/*.jsonl")}
     ranks = rank_records.read(folder)
-    assert [(rank.rank, rank.size, rank.world_known, rank.world_unknown) for rank in ranks] == [
-        (0, 2, True, ""),
-        (1, 2, True, ""),
-    ]
-    assert [(rank.rank_source, rank.job, rank.init.links is not None) for rank in ranks] == [
-        ("GALLEY_RANK", "1492", True),
-        ("GALLEY_RANK", "1492", False),
-    ]
-    assert all(
-        str(library) in rank.mapped and not any("MPIBENCH" in name for name in rank.environment)
-        for rank in ranks
-    )
+    for number, rank in enumerate(ranks):
+        assert (rank.rank, rank.size, rank.world_known, rank.world_unknown) == (number, 2, True, "")
+        assert (rank.rank_source, rank.job) == ("GALLEY_RANK", "1492")
+        assert (rank.init.links is not None) == (number == 0)
+        assert str(library) in rank.mapped
+        assert not any("MPIBENCH" in name for name in rank.environment)
+    assert len(ranks) == 2

@@ -3,18 +3,17 @@ is read, run and listed without an edited file.
 """
 
 import json
-import os
-import subprocess
 import sys
 
 import pytest
 
+from folders import write
+from programs import MPIBENCH, finished
 from reframe_tests.harness import records
 from reframe_tests.harness.stacks import metadata
 from synthetic_extensions import SUITE
 from synthetic_stack import DOCUMENT, sealed
 
-COMMAND = "import sys; from mpibench import cli; sys.exit(cli.main(sys.argv[1:]))"
 OUTPUT = "# Relay\n8 1.50\n16 1.75\n"
 PROGRAM = """
 import json, sys
@@ -40,20 +39,13 @@ print(json.dumps({
 
 def run_with(folder, *words):
     """A command of the project with a folder of further records."""
-    environ = {
-        **os.environ,
-        records.EXTENSIONS: str(folder),
-        "PYTHONPATH": f"{metadata.ROOT}:{metadata.ROOT / 'ci'}",
-    }
-    return subprocess.run(
-        [sys.executable, *words], env=environ, text=True, capture_output=True, timeout=120
-    )
+    path = f"{metadata.ROOT}:{metadata.ROOT / 'ci'}"
+    return finished(*words, environ={records.EXTENSIONS: folder, "PYTHONPATH": path})
 
 
 @pytest.fixture
 def folder(tmp_path):
-    (tmp_path / "more" / "suites").mkdir(parents=True)
-    (tmp_path / "more" / "suites" / "relay.py").write_text(SUITE)
+    write(tmp_path / "more" / "suites" / "relay.py", SUITE)
     return tmp_path / "more"
 
 
@@ -64,11 +56,9 @@ def test_a_suite_of_a_folder_is_read_started_and_recognised(folder, tmp_path):
         "commands": {},
         "suites": {"relay": {"version": "1.0", "built_with": "gcc"}},
     }
-    (tmp_path / "stack.json").write_text(json.dumps(sealed(stack)))
-    (tmp_path / "output.txt").write_text(OUTPUT)
-    done = run_with(
-        folder, "-c", PROGRAM, str(tmp_path / "stack.json"), str(tmp_path / "output.txt")
-    )
+    file = write(tmp_path / "stack.json", json.dumps(sealed(stack)))
+    output = write(tmp_path / "output.txt", OUTPUT)
+    done = run_with(folder, sys.executable, "-c", PROGRAM, file, output)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == {
         "words": ["/opt/relay-run", "--repeat", "50", "token"],
@@ -93,14 +83,16 @@ def test_what_a_reader_must_not_give_is_an_error_and_none_of_the_project(
     path = folder / "suites" / "relay.py"
     assert old in path.read_text()
     path.write_text(path.read_text().replace(old, new))
-    (tmp_path / "output.txt").write_text(OUTPUT)
-    done = run_with(folder, "-c", COMMAND, "catalogue", "--parse", str(tmp_path / "output.txt"))
+    output = write(tmp_path / "output.txt", OUTPUT)
+    done = run_with(folder, *MPIBENCH, "catalogue", "--parse", output)
     assert (done.returncode, done.stdout) == (2, "")
     assert words in done.stderr and "defect" not in done.stderr
 
 
 @pytest.mark.parametrize(
-    "words", [("-c", COMMAND, "gate"), ("-m", "mpibench.commands.nightly")], ids=["gate", "night"]
+    "words",
+    [(*MPIBENCH, "gate"), (sys.executable, "-m", "mpibench.commands.nightly")],
+    ids=["gate", "night"],
 )
 def test_a_file_that_ends_the_program_is_refused_and_no_answer(folder, words):
     (folder / "suites" / "relay.py").write_text("raise SystemExit(0)\n")

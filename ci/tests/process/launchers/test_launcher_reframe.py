@@ -4,6 +4,7 @@ changed for ReFrame, or to recognise one by what its program prints.
 
 import pytest
 
+from folders import write
 from mpibench.stacks import probe
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.vocabulary import BadInput
@@ -15,18 +16,15 @@ from synthetic_stack import write_stack
 
 def test_reframe_writes_its_jobs(tmp_path, monkeypatch, run_reframe):
     write_launchers(tmp_path / "own", monkeypatch)
-    write_site(tmp_path, SYSTEM)
+    config = write_site(tmp_path, SYSTEM)
     write_stack(tmp_path / "environments" / "mpich")
-    result = run_reframe(
-        "--dry-run",
-        "--system=harbour",
-        "-n",
-        "fabric=eth.*nodes=2.*ppn=2.*pinning=scatter",
-        config=tmp_path / "site_configs" / "settings.py",
+    run_reframe(
+        words="--dry-run --system=harbour -n fabric=eth.*nodes=2.*ppn=2.*pinning=scatter",
+        config=config,
         only="point_to_point.py",
-        environ={"RFM_PREFIX": str(tmp_path / "results")},
+        environ={"RFM_PREFIX": tmp_path / "results"},
+        ended=0,
     )
-    assert result.returncode == 0, result.stdout + result.stderr
     [script] = [path.read_text() for path in (tmp_path / "results").rglob("rfm_*.sh")]
     assert "galley row --oars=4 --ships=2 --pmi=pmi2 --per-node=2 --seats=0/" in script
     assert "export GALLEY_SEATS=strict" in script.splitlines()
@@ -34,9 +32,7 @@ def test_reframe_writes_its_jobs(tmp_path, monkeypatch, run_reframe):
 
 def test_an_mpis_own_launcher_is_recognised_and_accepted_in_metadata(tmp_path, monkeypatch):
     write_launchers(tmp_path / "own", monkeypatch)
-    program = tmp_path / "mpirun"
-    program.write_text("#!/bin/sh\necho trireme 3\n")
-    program.chmod(0o755)
+    program = write(tmp_path / "mpirun", "#!/bin/sh\necho trireme 3\n", executable=True)
     with pytest.raises(BadInput, match=r"no libmpi below .*, the prefix of \S+/mpirun"):
         probe.examine(str(program))
     path = write_stack(tmp_path / "stack", launcher_family="trireme")

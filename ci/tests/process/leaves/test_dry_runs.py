@@ -2,12 +2,10 @@
 
 import json
 import re
-from collections.abc import Callable
-from subprocess import CompletedProcess
 
+from folders import write
 from synthetic_stack import sealed
 
-Run = Callable[..., CompletedProcess[str]]
 #: Test to the line with which its program is started on ten nodes.
 STARTED = {
     "Bisection": r"instruments/bisection\.py --ppn 1 --repetitions \d+ Bisection:1048576"
@@ -25,17 +23,13 @@ def test_ten_nodes_in_one_job(sandbox, run_reframe, require_stack):
     file = sandbox / "environments" / "mpich-wheels" / "stack.json"
     stack = json.loads(file.read_text())
     for name in ("network_test", "network_load_test"):
-        program = sandbox / "gpcnet" / "bin" / name
-        program.parent.mkdir(parents=True, exist_ok=True)
-        program.write_text("#!/bin/sh\n")
-        program.chmod(0o755)
+        program = write(sandbox / "gpcnet" / "bin" / name, "#!/bin/sh\n", executable=True)
         stack["binaries"][name] = str(program)
     stack["suites"]["gpcnet"] = {"version": "unknown", "built_with": "its mpicc"}
     file.write_text(json.dumps(sealed(stack)))
     words = "--dry-run --system=minicluster:eth1g -p mpich-wheels -S level=smoke -n"
     name = f"({'|'.join(STARTED)})%fabric=eth1g%nodes=10%ppn=1%"
-    result = run_reframe(*words.split(), name, top=sandbox, only="parallel_transfer.py")
-    assert result.returncode == 0, result.stdout[-3000:]
+    run_reframe(*words.split(), name, top=sandbox, only="parallel_transfer.py", ended=0)
     scripts = {
         path.parent.name.partition("_")[0]: path.read_text()
         for path in (sandbox / "results").rglob("rfm_job.sh")

@@ -1,35 +1,28 @@
 """ReFrame's own queries of stored results, in the project's environment and with its settings."""
 
-import pytest
-
 from synthetic_site import TinySite
 
-
-@pytest.fixture
-def tiny(tmp_path):
-    return TinySite(tmp_path)
-
-
 QUERIES = (
-    ("--list-stored-sessions",),
-    ("--list-stored-testcases=now-1d:now/mean:/",),
-    ("--performance-compare=now-1d:now/now-1d:now/mean:/",),
-    ("--describe-stored-sessions=now-1d:now",),
+    "--list-stored-sessions",
+    "--list-stored-testcases=now-1d:now/mean:/",
+    "--performance-compare=now-1d:now/now-1d:now/mean:/",
+    "--describe-stored-sessions=now-1d:now",
 )
 
 
-def test_the_queries_of_reframe_work_with_the_settings_as_they_are(tiny, root):
+def test_the_queries_of_reframe_work_with_the_settings_as_they_are(tmp_path, root):
     """The literal commands with the bundled ``settings.py``, on a database of our own."""
+    tiny = TinySite(tmp_path)
     settings = {
-        "RFM_CONFIG_FILES": str(root / "site_configs" / "settings.py"),
-        "RFM_SQLITE_DB_FILE": str(tiny.results / "results.db"),
-        "RFM_PREFIX": str(tiny.results),
+        "RFM_CONFIG_FILES": root / "site_configs" / "settings.py",
+        "RFM_SQLITE_DB_FILE": tiny.results / "results.db",
+        "RFM_PREFIX": tiny.results,
     }
     status, said = tiny.reframe("-r", "--performance-report")
     assert status == 0 and "latency" in said, said
     assert "failed to generate performance report" not in said
     for query in QUERIES:
-        status, said = tiny.reframe(*query, **settings)
+        status, said = tiny.reframe(query, **settings)
         assert status == 0, said
         assert "polars" not in said
         assert tiny.stored()[0] in said or "Writer" in said, said

@@ -3,18 +3,15 @@ what it was asked for; and others read what it stored.
 """
 
 import re
-from collections.abc import Callable
-from subprocess import CompletedProcess
 from xml.etree import ElementTree
 
 import pytest
 
+from folders import write
 from mpibench.commands.listings import doctor
 from reframe_tests.harness.sites import selected_tests
-from synthetic_site import TinySite
 from synthetic_stack import write_stack
 
-Run = Callable[..., CompletedProcess[str]]
 TEST = """
 import reframe as rfm
 
@@ -55,11 +52,9 @@ def red(run_reframe, tmp_path):
     """The one error of a run of a file of tests, which ends red."""
 
     def run(own, *options, **environ):
-        path = tmp_path / "own.py"
-        path.write_text(TEST + own)
-        words = options or ("-l", "-c", str(path))
-        result = run_reframe(*words, only="startup.py", environ=environ)
-        assert result.returncode == 1, result.stdout
+        path = write(tmp_path / "own.py", TEST + own)
+        words = options or ("-l", "-c", path)
+        result = run_reframe(*words, only="startup.py", environ=environ, ended=1)
         said = (result.stdout + result.stderr).splitlines()
         [error] = [line for line in said if line.startswith("ERROR")]
         return error
@@ -81,25 +76,23 @@ def test_a_file_of_tests_that_ends_the_program_or_never_ends_is_red(red, end, sa
 
 
 def test_a_folder_with_its_tests_one_below_is_refused(red, tmp_path):
-    (tmp_path / "above" / "tests").mkdir(parents=True)
-    (tmp_path / "above" / "tests" / "own.py").write_text(TEST)
-    error = red("", "-l", "-c", str(tmp_path / "above"))
+    write(tmp_path / "above" / "tests" / "own.py", TEST)
+    error = red("", "-l", "-c", tmp_path / "above")
     assert f"give -c {tmp_path}/above/tests;" in error and "nothing is measured, because" in error
 
 
 def test_a_session_that_is_not_stored_ends_with_another_status(run_reframe, red, tmp_path):
-    own = tmp_path / "own.py"
     passes = "\n    @sanity_function\n    def passes(self):\n        return True\n"
-    own.write_text(TEST + passes)
-    words = ("-r", "-c", str(own), "-n", "OfTheSite")
-    assert run_reframe(*words, only="startup.py").returncode == 0
+    own = write(tmp_path / "own.py", TEST + passes)
+    words = ("-r", "-c", own, "-n", "OfTheSite")
+    run_reframe(*words, only="startup.py", ended=0)
     error = red(passes, *words, f"--report-junit={tmp_path}/absent/night.xml")
     assert "FAILED: " in error and "No such file" in error
 
 
 def test_a_session_whose_cases_were_all_skipped_is_red(red, tmp_path):
     skips = '\n    @run_after("setup")\n    def leave(self):\n        self.skip("not today")\n'
-    words = ("-r", "-c", str(tmp_path / "own.py"), "-n", "OfTheSite")
+    words = ("-r", "-c", tmp_path / "own.py", "-n", "OfTheSite")
     assert re.search(r"nothing was measured: all \d+ cases were skipped", red(skips, *words))
 
 
@@ -115,8 +108,7 @@ def test_doctor_says_which_tests_are_not_loaded(tmp_path, root):
 
 
 def test_links_to_nothing_and_folders_below_are_named(tmp_path):
-    (tmp_path / "tests").mkdir()
-    (tmp_path / "tests" / "own.py").write_text(TEST)
+    write(tmp_path / "tests" / "own.py", TEST)
     [sentence] = selected_tests.overlooked([str(tmp_path)])
     assert sentence.endswith(f"ReFrame does not search below it: give -c {tmp_path}/tests")
     assert list(selected_tests.overlooked([str(tmp_path)], recursive=True)) == []
@@ -131,50 +123,18 @@ def test_links_to_nothing_and_folders_below_are_named(tmp_path):
 def test_reframes_junit_is_read_by_others(tmp_path, run_reframe, root):
     """A stack whose launcher fails in colours, run by the real ReFrame."""
     path = write_stack(tmp_path / "stack", name="colour-system")
-    launcher = tmp_path / "stack" / "bin" / "mpirun"
     said = "\\033[1;31mfatal error:\\033[0m no such device: \\001mlx5_9\\033[0m\\n"
-    launcher.write_text(f"#!/bin/sh\nprintf '{said}' >&2\nexit 1\n")
-    launcher.chmod(0o755)
+    fails = f"#!/bin/sh\nprintf '{said}' >&2\nexit 1\n"
+    write(tmp_path / "stack" / "bin" / "mpirun", fails, executable=True)
     junit = tmp_path / "night.xml"
     environ = {
-        "MPIBENCH_STACKS": str(path),
-        "RFM_PREFIX": str(tmp_path),
-        "RFM_SQLITE_DB_FILE": str(tmp_path / "results.db"),
+        "MPIBENCH_STACKS": path,
+        "RFM_PREFIX": tmp_path,
+        "RFM_SQLITE_DB_FILE": tmp_path / "results.db",
     }
-    options = ("-S", "level=smoke", "--system=generic", f"--report-junit={junit}")
-    done = run_reframe(
-        "-r",
-        "-n",
-        "ImbPointToPoint%fabric=shm%nodes=1%ppn=2%pinning=none",
-        "-p",
-        "colour-system",
-        *options,
-        environ=environ,
-        only="point_to_point.py",
-    )
-    assert done.returncode == 1, done.stdout[-2000:]
+    words = f"-r -S level=smoke --system=generic --report-junit={junit} -p colour-system"
+    words += " -n ImbPointToPoint%fabric=shm%nodes=1%ppn=2%pinning=none"
+    run_reframe(words=words, environ=environ, only="point_to_point.py", ended=1)
     found = ElementTree.parse(junit).getroot().findall(".//failure")
     assert len(found) == 1
-    assert "it said: fatal error: no such device: mlx5_9" in (found[0].text or "")
-
-
-def test_the_queries_of_reframe_work_with_the_settings_as_they_are(tmp_path, root):
-    """The literal commands with the bundled ``settings.py``, on a database of our own."""
-    tiny = TinySite(tmp_path)
-    settings = {
-        "RFM_CONFIG_FILES": str(root / "site_configs" / "settings.py"),
-        "RFM_SQLITE_DB_FILE": str(tiny.results / "results.db"),
-        "RFM_PREFIX": str(tiny.results),
-    }
-    status, said = tiny.reframe("-r", "--performance-report")
-    assert status == 0 and "latency" in said, said
-    assert "failed to generate performance report" not in said
-    compared = "--performance-compare=now-1d:now/now-1d:now/mean:/"
-    for query in ("--list-stored-sessions", compared):
-        status, said = tiny.reframe(query, **settings)
-        assert status == 0, said
-        assert "polars" not in said
-        assert tiny.stored()[0] in said or "Writer" in said, said
-    status, said = tiny.reframe("-r", "--performance-report", **settings)
-    assert status == 0, said
-    assert "PERFORMANCE REPORT" in said and "failed to generate" not in said, said
+    assert "it said: fatal error: no such device: mlx5_9" in found[0].text

@@ -6,19 +6,16 @@ import os
 import signal
 import socket
 import subprocess
-import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from mpibench.commands.listings import orphans
+from programs import as_another_user, finished, wait_for
 from reframe_tests.harness.cases.job import script
 from reframe_tests.harness.process_stat import Process
 
 HOST = socket.gethostname()
-Start = Callable[..., subprocess.Popen[bytes]]
 
 
 @pytest.fixture
@@ -33,10 +30,8 @@ def start(tmp_path):
         )
         started.append(process)
         # Between fork and exec a process still has its parent's environment.
-        until = time.monotonic() + 30
-        while owner and owner.encode() not in Path(f"/proc/{process.pid}/environ").read_bytes():
-            assert time.monotonic() < until
-            time.sleep(0.01)
+        given = Path(f"/proc/{process.pid}/environ")
+        assert wait_for(lambda: owner.encode() in given.read_bytes())
         return process
 
     yield run
@@ -48,13 +43,8 @@ def start(tmp_path):
 @pytest.fixture
 def dead():
     """An owner that has ended; nobody else has its number and its start."""
-    done = subprocess.run(
-        [sys.executable, "-c", "import os; print(os.getpid())"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return f"{HOST}:{int(done.stdout)}:1"
+    number = finished("sh", "-c", "echo $$").stdout.strip()
+    return f"{HOST}:{number}:1"
 
 
 def found():
@@ -69,8 +59,7 @@ def test_orphans_are_those_whose_own_reframe_is_gone(start, dead, monkeypatch):
     others = {start(owner).pid for owner in owners}
     pids = found()
     assert orphans_of_ours <= pids and not pids & others
-    user = os.getuid()
-    monkeypatch.setattr(os, "getuid", lambda: user + 1)
+    as_another_user(monkeypatch)
     assert not orphans_of_ours & found()
 
 
@@ -87,9 +76,7 @@ def test_orphans_are_named_and_ended(start, dead, tmp_path, monkeypatch):
     gentle = start(dead)
     deaf = start(dead, "sh", "-c", "trap '' TERM; touch ready; while :; do sleep 0.1; done")
     living = start(script.Owner.this_process().text)
-    until = time.monotonic() + 30
-    while not (tmp_path / "ready").exists() and time.monotonic() < until:
-        time.sleep(0.01)
+    assert wait_for((tmp_path / "ready").exists)
     said = []
     assert orphans.report(False, said.append) == 1
     [line] = said
@@ -110,6 +97,5 @@ def test_orphans_are_named_and_ended(start, dead, tmp_path, monkeypatch):
 def test_a_recycled_number_is_never_signalled(start):
     bystander = start("")
     now = Process.observe(bystander.pid)
-    assert now
     orphans.end([Process(now.pid, now.start_ticks - 1), Process(2**22 + 1, 1)])
     assert bystander.poll() is None and now.alive

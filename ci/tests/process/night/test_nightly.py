@@ -16,7 +16,6 @@ import pytest
 from mpibench.commands import nightly
 from mpibench.night import remeasuring
 from mpibench.night import settings as night_settings
-from mpibench.store import sessions
 from programs import wait_for
 from reframe_tests.harness.process_stat import Process
 from reframe_tests.harness.samples import NUM_SELECTED
@@ -37,77 +36,61 @@ def project(tmp_path):
     return NightProject(tmp_path)
 
 
-def night_of(project):
-    return sessions.read_session(project.results / "results.db", project.session)
-
-
 def test_a_good_night_is_one_session_from_reframe_to_the_report_and_the_next_leaves_that(
     project,
 ):
-    status, said = project.run("--report-junit=results/tonight/nightly.xml")
-    assert status == 0 and "PARTIAL" not in said, said
+    assert "PARTIAL" not in project.ends(0, "--report-junit=results/tonight/nightly.xml")
     uuid = project.session
-    session = night_of(project)
+    session = project.measured
     assert session.labels == {"run": "nightly"} and len(session.cases) == 2
     for page in ("reports/" + uuid, "report", "tonight/report"):
         assert uuid in (project.results / f"{page}.html").read_text()
         assert (project.results / f"{page}.md").exists()
     assert (project.results / "tonight" / "nightly.xml").exists()
     page = (project.results / "reports" / f"{uuid}.html").read_text()
-    assert project.run(LABEL="second", RFM_TIMESTAMP_DIRS="fixed")[0] == 0
+    project.ends(0, LABEL="second", RFM_TIMESTAMP_DIRS="fixed")
     assert project.session != uuid
     assert (project.results / "reports" / f"{uuid}.html").read_text() == page
     assert project.session in (project.results / "report.html").read_text()
     assert len({path.name for path in (project.results / "output").iterdir()} - {"fixed"}) == 2
-
-
-def test_a_refused_night_leaves_nothing_that_passes_for_its_own(project):
-    for options, environ in (
-        ((), {"LABEL": "a,b"}),
-        ((), {"LABEL": "../x"}),
-        (("--timestamp=now",), {}),
-        ((), {"MODE": "x"}),
-    ):
-        project.write("results/session-id", "an-earlier-night\n")
-        project.write("results/tonight/gate.txt", "PASS\n")
-        status, said = project.run(*options, **environ)
-        assert status == 2, said
-        assert not project.session and not (project.results / "tonight" / "gate.txt").exists()
-        assert (project.top / "set-up").exists() is not ("LABEL" in environ)
-
-
-def test_options_that_would_lose_the_session_are_refused():
-    for option in (
-        "--mod=smoke",
-        "--report-file=x",
-        "--skip-perf",
-        "--disable-hook=set_metrics",
-        "--skip-san",
-        "--session-e=firmware",
-    ):
-        with pytest.raises(BadInput):
-            night_settings.check([option])
-    night_settings.check(["--session-extras", "firmware=1.2,why=test", "-n", "x"])
-
-
-def test_the_run_report_of_an_earlier_session_is_not_tonights(project):
-    assert project.run()[0] == 0
+    # The run report of an earlier session is not tonight's.
     report = shutil.copy(
         project.results / "tonight" / "run-report.json", project.top / "earlier.json"
     )
     replay = f'for word; do [[ $word != --report-file=* ]] || cp {report} "${{word#*=}}"; done'
     project.write("bin/reframe", f"#!/bin/bash\n{replay}\n", executable=True)
-    status, said = project.run()
-    assert status == 1 and "is that of an earlier session" in said
+    assert "is that of an earlier session" in project.ends(1)
     assert not project.session
+
+
+def test_a_refused_night_leaves_nothing_that_passes_for_its_own(project):
+    for options, environ in (
+        ([], {"LABEL": "a,b"}),
+        ([], {"LABEL": "../x"}),
+        (["--timestamp=now"], {}),
+        ([], {"MODE": "x"}),
+    ):
+        project.write("results/session-id", "an-earlier-night\n")
+        project.write("results/tonight/gate.txt", "PASS\n")
+        project.ends(2, *options, **environ)
+        assert not project.session and not (project.results / "tonight" / "gate.txt").exists()
+        assert (project.top / "set-up").exists() is not ("LABEL" in environ)
+
+
+def test_options_that_would_lose_the_session_are_refused():
+    lost = "--mod=smoke --report-file=x --skip-perf --disable-hook=set_metrics --skip-san"
+    for option in (*lost.split(), "--session-e=firmware"):
+        with pytest.raises(BadInput):
+            night_settings.check([option])
+    night_settings.check(["--session-extras", "firmware=1.2,why=test", "-n", "x"])
 
 
 def test_a_session_that_was_not_stored_is_no_session(project):
     """The lock of the database is lost while the night measures."""
     project.write("results/report.html", "of an earlier session")
     lock = project.results / ".db.lock"
-    status, said = project.run(NIGHT_DURING=f"rm -f {lock}; mkdir -p {lock}")
-    assert status == 1 and "was measured but is not in" in said
+    said = project.ends(1, NIGHT_DURING=f"rm -f {lock}; mkdir -p {lock}")
+    assert "was measured but is not in" in said
     assert not project.session
     assert (project.results / "report.html").read_text() == "of an earlier session"
     assert not (project.results / "dataset" / "cases").exists(), "nothing is exported or reported"
@@ -161,8 +144,7 @@ def test_options_that_select_nothing_are_refused_and_no_night_is_recorded(
         (["-nNonsuch"], {}, "Nonsuch"),
         ([], {"RFM_SYSTEM": "tiny:nosuch"}, "there is no 'nosuch'"),
     ):
-        status, said = project.run(*option, MODE="smoke", **variables)
-        assert status == 2 and name in said, said
+        assert name in project.ends(2, *option, MODE="smoke", **variables)
         assert not project.session and [*kept.parent.iterdir()] == [kept]
 
 
@@ -180,8 +162,8 @@ def test_whatever_is_wrong_is_a_reason_and_what_can_be_measured_is(project):
     pattern = "system['partitions'][0]['extras']['stacks'] = ['*', '*-spak']\n"
     path.write_text(f"{path.read_text()}\n{pattern}")
     project.write("ci/setup", "#!/bin/bash\nexit 3\n", executable=True)
-    status, said = project.run()
-    assert status == 1 and len(night_of(project).cases) == 1, said
+    said = project.ends(1)
+    assert len(project.measured.cases) == 1
     reasons = said.split("NOT accepted")[1]
     for reason in (
         "a stack could not be installed",
@@ -193,7 +175,7 @@ def test_whatever_is_wrong_is_a_reason_and_what_can_be_measured_is(project):
         assert reason in reasons, said
     # Where all of the set-up fails no earlier session stands for tonight's.
     project.write("ci/setup", "#!/bin/bash\nexit 1\n", executable=True)
-    assert project.run()[0] == 1
+    project.ends(1)
     assert not project.session
 
 
@@ -206,13 +188,11 @@ def test_fewer_cases_stored_than_selected_are_red():
 def test_what_is_expected_and_missing_is_red(project):
     """And what nobody could look for is measured by nobody."""
     file = project.write("site_configs/tiny/expected.yaml", "cases: {")
-    status, said = project.run()
-    assert status == 2 and f"{file.relative_to(project.top)}, line 1 is not YAML" in said, said
+    assert f"{file.relative_to(project.top)}, line 1 is not YAML" in project.ends(2)
     assert not project.session and not (project.results / "results.db").exists()
     file.unlink()
     project.register(*STACKS)
-    status, said = project.run()
-    assert status == 1 and "something expected is missing (" in said.split("NOT accepted")[1], said
+    assert "something expected is missing (" in project.ends(1).split("NOT accepted")[1]
 
 
 def lines_of(path, count):
@@ -228,15 +208,13 @@ def test_two_nights_at_once(project):
     first = project.begin(NIGHT_DURING=during)
     try:
         lines_of(pids, 1)
-        status, said = project.run()
-        assert status == 2 and "another ci/nightly (process " in said
+        assert "another ci/nightly (process " in project.ends(2)
         go.touch()
         output, _ = first.communicate(timeout=300)
     finally:
         first.kill()
     assert first.returncode == 0, output
-    [only] = sessions.list_sessions(project.results / "results.db")
-    assert only == project.session
+    assert project.stored == [project.session]
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda one: one.name)
@@ -257,7 +235,7 @@ def test_a_signal_ends_what_measures_and_leaves_earlier_results(project, number)
     assert not project.session
     assert (project.results / "report.html").read_text() == "of an earlier session"
     assert not (project.results / "dataset" / "cases").exists(), "nothing is exported"
-    [stored] = sessions.list_sessions(project.results / "results.db")
+    [stored] = project.stored
     assert f"what was measured is stored as session {stored}" in said
     # What the night sends its ReFrame: SIGINT, and SIGTERM to one that went on, as ReFrame does
     # after a KeyboardInterrupt that came in a place which swallows it.

@@ -2,15 +2,14 @@
 system that a centre's own ReFrame configuration describes.
 """
 
-import os
 import re
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from mpibench.store import sessions
+from programs import finished
 from reframe_tests.harness.machine.topology import describe
 from reframe_tests.harness.sites.site import ROOT
 from synthetic_project import NightProject
@@ -29,16 +28,15 @@ def test_a_case_that_is_left_out_when_the_tests_are_loaded_makes_the_night_red(
     project = NightProject(tmp_path)
     stays = [case(stack) for stack in STACKS]
     project.plan([*stays, LOST])
-    status, said = project.run()
-    assert status == 0, said
+    project.ends(0)
     shutil.copy(ROOT / "reframe_tests" / "collectives.py", project.top / "reframe_tests")
     system = project.top / "site_configs" / "tiny" / "system.py"
     system.write_text(
         f"{system.read_text()}\nsystem['partitions'][0]['processor'] = {describe(1, 1)!r}\n"
     )
     project.plan(stays)
-    status, said = project.run()
-    assert status == 1 and "NOT accepted; reasons: 1" in said, said
+    said = project.ends(1)
+    assert "NOT accepted; reasons: 1" in said
     assert MISSING in said
     [log] = re.findall(r"something expected is missing \(.*'left out' in (\S+)\)", said)
     left_out = Path(log).read_text()
@@ -59,17 +57,16 @@ def test_nodes_are_looked_at_and_what_is_odd_makes_the_night_red_and_whole(tmp_p
     if odd:
         rules.append("kernel: {expected: of another machine, why: because, fix: do it}")
     project.write("site_configs/tiny/preflight.yaml", "\n".join(rules))
-    status, said = project.run(PREFLIGHT="exclude" if odd else "yes")
-    assert status == odd, said
+    said = project.ends(odd, PREFLIGHT="exclude" if odd else "yes")
     if odd:
         assert "preflight of node: kernel is " in said.split("NOT accepted; reasons: 1")[1]
         assert "no node is left out: 1 of 1 differ" in said
     else:
         assert "checking the nodes first" in said and "preflight of " not in said
-    database = project.results / "results.db"
-    names = sessions.list_sessions(database)
-    labels = [sessions.read_session(database, name).labels.get("run") for name in names]
-    assert labels == ["preflight", "nightly"] and project.session == names[-1]
+    looked, measured = project.stored
+    first = sessions.read_session(project.results / "results.db", looked)
+    assert first.labels["run"] == "preflight" and measured == project.session
+    assert project.measured.labels["run"] == "nightly"
 
 
 # ---- beside a centre's configuration ----
@@ -94,14 +91,9 @@ def configure(project, extras):
 
 def mpibench(project, words, configured):
     """The command in the project's own environment."""
-    return subprocess.run(
-        ["bash", "-c", f". {project.top}/.venv/bin/activate && mpibench {words}"],
-        cwd=project.top,
-        env={**os.environ, "RFM_CONFIG_FILES": configured},
-        text=True,
-        capture_output=True,
-        check=False,
-    )
+    script = f". {project.top}/.venv/bin/activate && mpibench {words}"
+    environ = {"RFM_CONFIG_FILES": configured}
+    return finished("bash", "-c", script, cwd=project.top, environ=environ)
 
 
 def test_a_night_measures_it_and_its_session_is_judged_with_the_centres_configuration(
@@ -112,12 +104,10 @@ def test_a_night_measures_it_and_its_session_is_judged_with_the_centres_configur
     (project.top / "site_configs" / "tiny" / "system.py").unlink()
     project.plan([case(stack) for stack in STACKS])
     files = configure(project, FABRICS)
-    status, said = project.run(RFM_CONFIG_FILES=files)
-    assert status == 0 and "tiny" in said, said
+    assert "tiny" in project.ends(0, RFM_CONFIG_FILES=files)
     done = mpibench(project, "gate --only=completeness", files)
     assert done.returncode == 0, done.stdout + done.stderr
     assert mpibench(project, "doctor --system=tiny", "").returncode == 2
     # As whoever is in the centre's folder sets it: ours is put behind.
     configure(project, "{}")
-    status, said = project.run(folder="centre", RFM_CONFIG_FILES="site.yaml")
-    assert status == 1 and "NOT accepted" in said, said
+    assert "NOT accepted" in project.ends(1, folder="centre", RFM_CONFIG_FILES="site.yaml")

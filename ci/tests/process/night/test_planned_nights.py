@@ -8,27 +8,21 @@ import re
 
 import pytest
 
-from mpibench.store import sessions
 from synthetic_project import NightProject
 from synthetic_session import STACKS, case
 
-#: What makes the tests that replay a plan known to the harness, as its own base classes are.
-IMPORT = "import reframe as rfm\n"
-GROUP = '    group = variable(str, value="", loggable=True)\n'
-TAKEN = "        self.plan = PLAN[self.number]\n"
-KNOWN = (
-    (IMPORT, f"{IMPORT}from reframe_tests.harness.sites import selected_tests\n"),
-    (
-        GROUP,
-        f'{GROUP}    level = variable(str, value="nightly")\n    repeats = variable(int, '
-        "value=1)\n",
+#: What makes the tests that replay a plan known to the harness, as its own base classes are: lines
+#: and what comes behind each.
+KNOWN = {
+    "import reframe as rfm\n": "from reframe_tests.harness.sites import selected_tests\n",
+    '    group = variable(str, value="", loggable=True)\n': (
+        '    level = variable(str, value="nightly")\n    repeats = variable(int, value=1)\n'
     ),
-    (TAKEN, f"{TAKEN}        selected_tests.LOADING.tests.append(self)\n"),
-    (
-        '        self.tags = {"production"}\n',
-        '        self.tags = {"production", *self.plan.get("tags", ())}\n',
+    "        self.plan = PLAN[self.number]\n": "        selected_tests.LOADING.tests.append(self)\n",
+    '        self.tags = {"production"}\n': (
+        '        self.tags = {"production", *self.plan.get("tags", ())}\n'
     ),
-)
+}
 #: One smoke case, and eleven others. Nothing is known of such
 #: tests, so that each counts as a minute.
 CASES = [
@@ -50,7 +44,7 @@ def change(project, *changes):
 @pytest.fixture
 def project(tmp_path):
     project = NightProject(tmp_path)
-    change(project, *KNOWN)
+    change(project, *((line, line + more) for line, more in KNOWN.items()))
     project.register(*STACKS)
     project.plan(CASES)
     return project
@@ -58,14 +52,11 @@ def project(tmp_path):
 
 def ran(project):
     """Names of the cases of the newest session."""
-    database = project.results / "results.db"
-    session = sessions.read_session(database, project.session)
-    return {one.name for one in session.cases if one.result != "skip"}
+    return {one.name for one in project.measured.cases if one.result != "skip"}
 
 
 def test_a_planned_night_measures_the_planned_cases_and_no_others(project):
-    status, said = project.run(BUDGET="5m")
-    assert status == 0, said
+    said = project.ends(0, BUDGET="5m")
     [plan] = (project.results / "dataset" / "plans").glob("*.json")
     rows = json.loads(plan.read_text())["cases"]
     wanted = {row["name"] for row in rows if row["planned"]}
@@ -73,9 +64,9 @@ def test_a_planned_night_measures_the_planned_cases_and_no_others(project):
     before = said.partition("measuring in mode")[0]
     assert "5 jobs, 15 launches, 0.1 node-hours, 5.0 min (budget 5m); no planned night" in before
     assert re.search(r"plan: predicted 5\.0 min, took 0\.\d", said), said
-    session = sessions.read_session(project.results / "results.db", project.session)
-    assert session.labels["plan"] in plan.name
-    assert f"plan {session.labels['plan']} of " in said and ": 5 of 12 cases" in said, said
+    label = project.measured.labels["plan"]
+    assert label in plan.name
+    assert f"plan {label} of " in said and ": 5 of 12 cases" in said, said
 
 
 def test_a_planned_case_that_was_lost_makes_the_night_red(project):
@@ -89,15 +80,11 @@ def test_a_planned_case_that_was_lost_makes_the_night_red(project):
         "            self.valid_systems = []\n"
     )
     change(project, (taken, taken + lost))
-    status, said = project.run(BUDGET="20m")
-    assert status == 1, said
-    assert re.search(
-        r"missing: planned but not proven: .*_2_bunch_intelmpi \(did not run\)", said
-    ), said
+    missing = r"missing: planned but not proven: .*_2_bunch_intelmpi \(did not run\)"
+    assert re.search(missing, project.ends(1, BUDGET="20m"))
 
 
 def test_what_ran_and_was_not_planned_makes_the_night_red(project):
     """A test that the harness does not know cannot be left out."""
     change(project, ("        selected_tests.LOADING.tests.append(self)\n", ""))
-    status, said = project.run(BUDGET="5m")
-    assert status == 1 and "7 cases ran without being planned (" in said, said
+    assert "7 cases ran without being planned (" in project.ends(1, BUDGET="5m")

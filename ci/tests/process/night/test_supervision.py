@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from programs import wait_for
+from programs import finished, wait_for
 from reframe_tests.harness.process_stat import Process
 from reframe_tests.harness.sites.site import ROOT
 
@@ -58,11 +58,8 @@ ENVIRON = {"PYTHONPATH": f"{ROOT}/ci:{ROOT}", "PATH": "/usr/local/bin:/usr/bin:/
 
 
 def supervise(log, script):
-    words = [sys.executable, "-c", CALL, str(log), "bash", "-c", script]
-    done = subprocess.run(
-        words, capture_output=True, text=True, timeout=120, env=ENVIRON, check=True
-    )
-    assert not done.stderr
+    done = finished(sys.executable, "-c", CALL, log, "bash", "-c", script, env=ENVIRON)
+    assert (done.returncode, done.stderr) == (0, "")
     return done.stdout
 
 
@@ -84,57 +81,48 @@ def test_what_it_leaves_running_ends_with_it(tmp_path):
     assert not any(Process.observe(int(pid)) for pid in pids)
 
 
+#: A signal of a parent's death comes once for each thread of the parent that outlives the one
+#: before.
+DEAF = """
+import os, signal, time
+try:
+    print("begun", flush=True)
+    time.sleep(600)
+except KeyboardInterrupt:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    open("interrupted", "w").close()
+    while not os.path.exists("go"): time.sleep(0.1)
+"""
+HOLDS_A_LOCK = """
+import fcntl, sys
+from pathlib import Path
+from mpibench.night import supervision
+lock = open("lock", "w")
+fcntl.flock(lock, fcntl.LOCK_EX)
+supervision.run(sys.argv[1:], Path("log"), lambda line: True, held=[lock.fileno()])
+"""
+
+
 def test_where_we_are_killed_the_program_is_interrupted_and_its_lock_lasts_as_long_as_it_does(
     tmp_path,
 ):
-    program = (
-        # A signal of a parent's death comes once for each thread of the
-        # parent that outlives the one before.
-        "import os, signal, sys, time\n"
-        "try:\n"
-        "    print('begun', flush=True)\n"
-        "    time.sleep(600)\n"
-        "except KeyboardInterrupt:\n"
-        "    signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
-        "    open(sys.argv[1], 'w').close()\n"
-        "    while not os.path.exists(sys.argv[2]): time.sleep(0.1)\n"
-    )
-    ours = (
-        "import fcntl, sys\nfrom pathlib import Path\nfrom mpibench.night import supervision\n"
-        "lock = open(sys.argv[1], 'w')\nfcntl.flock(lock, fcntl.LOCK_EX)\n"
-        "supervision.run(sys.argv[3:], Path(sys.argv[2]), lambda line: True, "
-        "held=[lock.fileno()])\n"
-    )
-    lock = tmp_path / "lock"
-    interrupted = tmp_path / "interrupted"
-    go = tmp_path / "go"
-    words = [
-        sys.executable,
-        "-c",
-        ours,
-        str(lock),
-        str(tmp_path / "log"),
-        sys.executable,
-        "-c",
-        program,
-        str(interrupted),
-        str(go),
-    ]
+    python = [sys.executable, "-c"]
+    words = [*python, HOLDS_A_LOCK, *python, DEAF]
 
     def is_free():
-        with lock.open() as file:
+        with (tmp_path / "lock").open() as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 return False
         return True
 
-    with subprocess.Popen(words, env=ENVIRON, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout and process.stdout.readline() == "begun\n"
+    with subprocess.Popen(words, env=ENVIRON, cwd=tmp_path, stdout=subprocess.PIPE) as process:
+        assert process.stdout.readline() == b"begun\n"
         process.kill()
-    assert wait_for(interrupted.exists)
+    assert wait_for((tmp_path / "interrupted").exists)
     assert not is_free(), "the program is still at work"
-    go.touch()
+    (tmp_path / "go").touch()
     assert wait_for(is_free)
 
 
@@ -143,10 +131,10 @@ def test_a_signal_between_any_two_lines_ends_the_program(tmp_path, seconds, line
     """After ``acquire`` and before ``try`` in ``Popen.wait`` too,
     which leaves its lock held for ever.
     """
-    words = [sys.executable, "-c", INTERRUPTED, str(tmp_path / "log"), seconds, str(lines)]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=300, env=ENVIRON)
+    words = (tmp_path / "log", seconds, lines)
+    done = finished(sys.executable, "-c", INTERRUPTED, *words, env=ENVIRON)
     assert done.returncode == 0, done.stderr
     # One that ends by itself may have been quicker.
-    found = set(done.stdout.split())
-    assert found == {"interrupted"} or (seconds == "0" and found == {"interrupted", "ended"})
-    assert len(done.stdout.split()) == lines - 1
+    said = done.stdout.split()
+    assert set(said) - ({"ended"} if seconds == "0" else set()) == {"interrupted"}
+    assert len(said) == lines - 1

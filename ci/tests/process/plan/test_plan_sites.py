@@ -5,7 +5,6 @@ lists: what a night holds, and what a week covers.
 import itertools
 import os
 import re
-import subprocess
 import sys
 from datetime import date
 
@@ -15,6 +14,7 @@ import synthetic_site
 from mpibench.judge.plan import making
 from mpibench.judge.plan.record import ListedCase, ask
 from mpibench.night import settings as night_settings
+from programs import MPIBENCH, finished
 
 DAY = date(2026, 11, 23)
 
@@ -34,16 +34,9 @@ class Listed:
         }
 
     def request(self, budget, mode, **asked):
-        return night_settings.request(
-            budget,
-            mode,
-            mode,
-            ["--system=mysystem"],
-            self.top / "set",
-            day=DAY,
-            root=self.top,
-            **asked,
-        )
+        place = {"day": DAY, "root": self.top}
+        words = (budget, mode, mode, ["--system=mysystem"], self.top / "set")
+        return night_settings.request(*words, **place, **asked)
 
     def plan(self, budget, mode="nightly", **asked):
         return making.make(self.request(budget, mode, **asked), self.listings[mode])
@@ -64,16 +57,9 @@ def centre(tmp_path_factory):
 
 def run(site, words):
     """The command, on a made-up site."""
-    program = "import sys; from mpibench.cli import main; sys.exit(main(sys.argv[1:]))"
     given = f"plan --system=mysystem --dataset {site.top}/set {words}"
-    done = subprocess.run(
-        [sys.executable, "-c", program, *given.split()],
-        env={**site.environ, "MPIBENCH_SITES": str(site.top / "site_configs")},
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=site.top,
-    )
+    env = {**site.environ, "MPIBENCH_SITES": str(site.top / "site_configs")}
+    done = finished(*MPIBENCH, *given.split(), cwd=site.top, env=env)
     return done.returncode, done.stdout + done.stderr
 
 
@@ -102,9 +88,8 @@ def test_a_centre_has_ten_minute_nights(centre):
     plan = centre.plan("10m")
     cases = plan.candidates.cases
     assert plan.record.broken == (), making.lines(plan)
-    assert (
-        len(centre.listings["wide"].cases) > 6000 and len(cases) < 200 and plan.record.nights == 6
-    )
+    assert len(centre.listings["wide"].cases) > 6000
+    assert len(cases) < 200 and plan.record.nights == 6
     spent = plan.candidates.spent(plan.tonight)
     assert all(7.0 < minutes <= 10.0 for minutes in spent.values()), spent
     assert plan.record.predicted.minutes <= 10.0 and plan.record.predicted.node_hours < 15
@@ -137,14 +122,9 @@ def test_reframe_makes_the_planned_cases_and_no_others(newcomer, tmp_path):
     """With the plan's file in the environment ReFrame lists what was planned, and nothing else."""
     plan = newcomer.plan("5m")
     file = plan.record.write(tmp_path)
-    done = subprocess.run(
-        [f"{sys.prefix}/bin/reframe", "-c", "reframe_tests", "-lC", *plan.request.words],
-        env={**newcomer.environ, "MPIBENCH_PLAN": str(file), "RFM_COLORIZE": "no"},
-        cwd=newcomer.top,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    words = ("-c", "reframe_tests", "-lC", *plan.request.words)
+    env = {**newcomer.environ, "MPIBENCH_PLAN": str(file), "RFM_COLORIZE": "no"}
+    done = finished(f"{sys.prefix}/bin/reframe", *words, cwd=newcomer.top, env=env)
     assert done.returncode == 0, done.stdout + done.stderr
     listed = re.findall(r"^- (.+) /[0-9a-f]+ @mysystem:compute\+(\S+)$", done.stdout, re.M)
     assert {ListedCase("compute", stack, name) for name, stack in listed} == plan.record.planned
@@ -157,13 +137,7 @@ def test_the_command_plans_and_its_exit_status_says_whether_it_fits(newcomer):
     assert status == 1 and "NOT KEPT: a budget of 0.001nodeh is too small" in said, said
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        "--budget 30m -- -n Nothing",
-        "--budget 30m -- --mode=smoke",
-    ],
-)
+@pytest.mark.parametrize("words", ["-n Nothing", "--mode=smoke"])
 def test_bad_input_is_one_sentence(newcomer, words):
-    status, said = run(newcomer, words)
+    status, said = run(newcomer, f"--budget 30m -- {words}")
     assert status == 2 and "mpibench: " in said and "Traceback" not in said, said

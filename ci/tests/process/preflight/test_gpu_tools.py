@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from folders import write
 from reframe_tests.harness.cases.preflight import node_facts
 from synthetic_node import gpu, make_node
 
@@ -11,18 +12,10 @@ SMI = Path(__file__).parents[2] / "data" / "golden" / "smi"
 AMD = "Arcturus GL-XL [Instinct MI100]"
 
 
-def ask(
-    node,
-    monkeypatch,
-    script,
-    tool="nvidia-smi",
-    links="",
-):
+def ask(node, monkeypatch, script, tool, links):
     """GPUs of a node whose vendor's tool is a script."""
-    program = node / "bin" / tool
-    program.parent.mkdir(exist_ok=True)
-    program.write_text(f'#!/bin/sh\n[ "$1" != nvlink ] || exec cat {links}\n{script}\n')
-    program.chmod(0o755)
+    text = f'#!/bin/sh\n[ "$1" != nvlink ] || exec cat {links}\n{script}\n'
+    program = write(node / "bin" / tool, text, executable=True)
     monkeypatch.setenv("PATH", f"{program.parent}:/usr/bin:/bin")
     return node_facts.gpus(node_facts.Node(node), ask=True)
 

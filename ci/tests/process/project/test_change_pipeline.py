@@ -2,12 +2,9 @@
 a comment at servers like GitLab and GitHub.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re
-import subprocess
 import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -18,25 +15,19 @@ import pytest
 import yaml
 
 import servers
+from folders import write
 from mpibench.judge import review
 from mpibench.store.store import Store
+from programs import finished, git
 from synthetic_verdicts import write_session
 
 SCRIPT = Path(__file__).parents[4] / "ci" / "pipelines" / "comment_change.py"
 PLACE = ("ImbParallelTransfer", "sys:part", "openmpi-spack", "eth1g", 2, 1, "bunch")
 
 
-def git(folder, *words):
-    identity = ("-c", "user.name=x", "-c", "user.email=x@example.org", "-c", "commit.gpgsign=false")
-    subprocess.run(
-        ["git", "-C", str(folder), *identity, *words], check=True, capture_output=True, timeout=60
-    )
-
-
 def commit(folder, **files):
     for name, text in files.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(text)
+        write(folder / name, text)
     git(folder, "add", "--all")
     git(folder, "commit", "--quiet", "--allow-empty", "--message", "x")
 
@@ -155,8 +146,6 @@ class Comments(ThreadingHTTPServer):
 
 
 class CommentHandler(BaseHTTPRequestHandler):
-    server: Comments
-
     def do_GET(self):
         page = int(re.search(r"&page=(\d+)", self.path)[1])
         self._answer(self.server.rows[(page - 1) * 100 : page * 100])
@@ -193,14 +182,13 @@ def server():
     there.server_close()
 
 
-def write(folder, text, environ):
-    (folder / "change.md").write_text(text)
+def comment(folder, text, environ):
+    page = write(folder / "change.md", text)
     known = {
         name: value for name, value in os.environ.items() if not name.startswith(("CI_", "GITHUB_"))
     }
     here = {**known, "no_proxy": "127.0.0.1", "COMMENT_TOKEN": "t", **environ}
-    words = [sys.executable, SCRIPT, folder / "change.md"]
-    return subprocess.run(words, env=here, capture_output=True, text=True, timeout=120)
+    return finished(sys.executable, SCRIPT, page, env=here)
 
 
 #: Server to the variables of a pipeline there (but for its address), and how it is asked.
@@ -229,7 +217,7 @@ def test_a_comment_is_written_and_then_written_over(kind, server, tmp_path):
     environ, (name, path), comments, one, method, token = WAYS[kind]
     for text in ("first", "x" * 100_000):
         here = {**environ, name: f"{server.url}{path}"}
-        done = write(tmp_path, f"{review.MARK}\n{text}", here)
+        done = comment(tmp_path, f"{review.MARK}\n{text}", here)
         assert done.returncode == 0, done.stderr
     assert len(server.rows) == 131
     body = server.rows[-1]["body"]
@@ -244,6 +232,6 @@ def test_a_redirect_gets_no_token_and_is_no_comment(tmp_path):
     with servers.serving() as (url, kept), servers.serving() as (elsewhere, other):
         kept.status = 301
         kept.location = f"{elsewhere}/there"
-        done = write(tmp_path, "x", {**WAYS["github"][0], "GITHUB_API_URL": url})
+        done = comment(tmp_path, "x", {**WAYS["github"][0], "GITHUB_API_URL": url})
     assert done.returncode == 1 and "HTTP Error 301" in done.stderr
     assert other.posts == [] and other.authorizations == []

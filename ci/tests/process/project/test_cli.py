@@ -2,25 +2,15 @@
 reading, one sentence for bad input, exit codes.
 """
 
-import os
 import re
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from folders import OF_TOOLS
-
-MAIN = "import sys; from mpibench.cli import main; sys.exit(main(sys.argv[1:]))"
-
-
-def call(program, *words, **options):
-    """Run a line of Python with words."""
-    command = [sys.executable, "-c", program, *words]
-    return subprocess.run(command, text=True, capture_output=True, timeout=120, **options)
-
+from programs import finished
 
 HEAVY = {
     "numpy",
@@ -47,25 +37,33 @@ OF_NIGHTS = {"scipy.stats", "scipy.special", "scipy.sparse", "scipy.optimize", "
 )
 def test_nothing_waits_for_what_only_some_need(root, module, not_loaded):
     """`reframe -l` and each command start with it, a night with several."""
-    loaded = set(call(f"import sys, {module}; print(*sys.modules)", cwd=root).stdout.split())
+    code = f"import sys, {module}; print(*sys.modules)"
+    loaded = set(finished(sys.executable, "-c", code, cwd=root).stdout.split())
     assert set(module.split(", ")) <= loaded and not not_loaded & loaded
+
+
+#: Several commands in one process, with their exit statuses at the end.
+COMMANDS = """
+import sys
+from mpibench.cli import main
+print([main(words.split()) for words in sys.argv[1:]])
+"""
 
 
 def test_a_tool_that_is_not_installed_is_named(root):
     """And nothing else is missing: the command and its help are there without any."""
-    hidden = f"import sys; sys.modules.update(dict.fromkeys({[*OF_TOOLS]}))"
-    shown = call(f"{hidden}; {MAIN}", "--help", cwd=root)
-    assert shown.returncode == 0 and "doctor" in shown.stdout
-    assert not re.search("cluster|tune", shown.stdout)
-    for words, package in (
-        (("cluster", "up", "--nodes=3"), "mpibench_cluster"),
-        (("site",), "mpibench_site"),
-        (("tune", "--help"), "mpibench_tune"),
-        (("report", "--guidelines"), "mpibench_tune"),
-    ):
-        done = call(f"{hidden}; {MAIN}", *words, cwd=root)
-        assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (2, "", 1)
-        assert f"needs the package {package}, which is not installed" in done.stderr
+    hidden = f"import sys; sys.modules.update(dict.fromkeys({[*OF_TOOLS]}))\n{COMMANDS}"
+    needed = {
+        "cluster up --nodes=3": "mpibench_cluster",
+        "site": "mpibench_site",
+        "tune --help": "mpibench_tune",
+        "report --guidelines": "mpibench_tune",
+    }
+    done = finished(sys.executable, "-c", hidden, "--help", *needed, cwd=root)
+    assert done.stdout.endswith("\n[0, 2, 2, 2, 2]\n") and "doctor" in done.stdout
+    assert not re.search("cluster|tune", done.stdout)
+    for line, package in zip(done.stderr.splitlines(), needed.values(), strict=True):
+        assert f"needs the package {package}, which is not installed" in line
 
 
 def test_a_plain_install_says_that_it_lacks_the_checkout(root, tmp_path):
@@ -73,8 +71,9 @@ def test_a_plain_install_says_that_it_lacks_the_checkout(root, tmp_path):
     for folder in ("ci/mpibench", "reframe_tests"):
         without = shutil.ignore_patterns("__pycache__")
         shutil.copytree(root / folder, tmp_path / "target" / Path(folder).name, ignore=without)
-    environ = {**os.environ, "PYTHONPATH": str(tmp_path / "target")}
-    for command in ("doctor", "report", "stacks"):
-        done = call(MAIN, command, cwd=tmp_path, env=environ)
-        assert done.returncode == 2 and len(done.stderr.splitlines()) == 1, done.stderr
-        assert "not the systems and stacks of a checkout: run ci/setup" in done.stderr
+    environ = {"PYTHONPATH": tmp_path / "target"}
+    words = ("doctor", "report", "stacks")
+    done = finished(sys.executable, "-c", COMMANDS, *words, cwd=tmp_path, environ=environ)
+    assert done.stdout == "[2, 2, 2]\n", done.stderr
+    assert done.stderr.count("\n") == 3
+    assert done.stderr.count("not the systems and stacks of a checkout: run ci/setup") == 3

@@ -2,24 +2,17 @@
 anchor). That its pages fetch nothing is a test of the browser's.
 """
 
-import os
-import subprocess
 import sys
 
+from programs import finished
 from reframe_tests.harness.vocabulary import ROOT
 
 
-def build(folder, *, configuration=ROOT / "mkdocs.yml"):
-    """``mkdocs build`` into a folder, where nothing outside this machine can be reached."""
+def build(folder):
+    """``mkdocs build`` in a folder, where nothing outside this machine can be reached."""
     proxy = "http://127.0.0.1:9"  # discard: refused
     without = {"http_proxy": proxy, "https_proxy": proxy, "NO_MKDOCS_2_WARNING": "1"}
-    words = ["build", "--config-file", configuration, "--site-dir", folder]
-    return subprocess.run(
-        [sys.executable, "-m", "mkdocs", *words],
-        env={**os.environ, **without},
-        capture_output=True,
-        text=True,
-    )
+    return finished(sys.executable, "-m", "mkdocs", "build", cwd=folder, environ=without)
 
 
 def test_a_dead_link_ends_the_build(tmp_path):
@@ -29,11 +22,11 @@ def test_a_dead_link_ends_the_build(tmp_path):
     (tmp_path / "docs").mkdir()
     page = tmp_path / "docs" / "index.md"
     page.write_text("# Home\n\n[somewhere](#home)\n")
-    done = build(tmp_path / "site", configuration=tmp_path / "mkdocs.yml")
+    done = build(tmp_path)
     assert done.returncode == 0, done.stderr
     page.write_text("# Home\n\n[a page](absent.md) [an anchor](#nowhere)\n")
     page.with_name("forgotten.md").write_text("# In no menu\n")
-    done = build(tmp_path / "site", configuration=tmp_path / "mkdocs.yml")
+    done = build(tmp_path)
     assert done.returncode != 0
     for fault in ("absent.md", "#nowhere", "forgotten.md"):
         assert fault in done.stderr, done.stderr

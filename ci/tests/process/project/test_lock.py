@@ -2,10 +2,8 @@
 its checksum, in the same versions everywhere.
 """
 
-from __future__ import annotations
-
 import re
-from dataclasses import dataclass
+from collections import namedtuple
 
 import pytest
 from packaging.markers import Marker
@@ -24,15 +22,8 @@ LOCKS = {
 }
 
 
-@dataclass(frozen=True)
-class Pin:
+class Pin(namedtuple("Pin", "name version marker hashes via")):
     """One entry of a lock file; ``via`` are the names that need it."""
-
-    name: str
-    version: str
-    marker: str
-    hashes: tuple[str, ...]
-    via: str
 
     def holds(self, python):
         environment = {"python_version": python, "python_full_version": f"{python}.1"}

@@ -4,12 +4,12 @@ import os
 import re
 import shutil
 import signal
-import subprocess
 import sys
 
 import pytest
 
-from programs import wait_for
+from folders import write
+from programs import finished, wait_for
 from reframe_tests.harness.process_stat import Process
 from synthetic_project import NightProject
 
@@ -23,9 +23,8 @@ from synthetic_project import NightProject
 )
 def test_pipeline_keeps_to_the_published_schema(root, name, schema):
     """The schemas are those of SchemaStore and GitLab, as check-jsonschema carries them."""
-    check = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", *schema]
-    path = root / "ci" / "pipelines" / name
-    done = subprocess.run([*check, path], capture_output=True, text=True, timeout=120)
+    check = (sys.executable, "-m", "check_jsonschema", "--builtin-schema", *schema)
+    done = finished(*check, root / "ci" / "pipelines" / name)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -68,17 +67,13 @@ def night(tmp_path, root):
             ("bin/mail", f'(echo "$@"; cat) >>{tmp_path}/mails'),
             (".venv/bin/mpibench", f'echo "$@" >>{tmp_path}/chat; exit 1'),
         ):
-            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-            (tmp_path / name).write_text(f"#!/bin/bash\n{text}\n")
-            (tmp_path / name).chmod(0o755)
+            write(tmp_path / name, f"#!/bin/bash\n{text}\n", executable=True)
         settings = {
             "MAILTO": mail_to,
             "MPIBENCH_CHAT": mail_to,
             "PATH": f"{tmp_path}/bin:{os.environ['PATH']}",
         }
-        return subprocess.run(
-            [script], capture_output=True, text=True, timeout=60, env={**os.environ, **settings}
-        )
+        return finished(script, environ=settings)
 
     return run
 

@@ -2,10 +2,8 @@
 source distribution, wheel and container.
 """
 
-import os
 import re
 import shutil
-import subprocess
 import sys
 import sysconfig
 import tarfile
@@ -14,24 +12,13 @@ from pathlib import Path
 
 import pytest
 
+from programs import finished, git
 
-def run(*words, cwd, **environ):
-    done = subprocess.run(
-        list(map(str, words)),
-        cwd=cwd,
-        env={**os.environ, **environ},
-        capture_output=True,
-        text=True,
-        timeout=500,
-    )
+
+def run(*words, cwd):
+    done = finished(*words, cwd=cwd)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     return done.stdout
-
-
-def git(*words, cwd):
-    settings = ("user.name=x", "user.email=x@example.org", "tag.gpgsign=false")
-    identity = [word for one in (*settings, "commit.gpgsign=false") for word in ("-c", one)]
-    return run("git", *identity, *words, cwd=cwd)
 
 
 @pytest.fixture(scope="module")
@@ -42,15 +29,12 @@ def copy(root, tmp_path_factory):
     if not (root / ".git").exists() or shutil.which("git") is None:
         pytest.skip("[git] no git here, or no repository of it")
     folder = tmp_path_factory.mktemp("release") / "project"
-    names = git("ls-files", "-z", "--cached", "--others", "--exclude-standard", cwd=root).split(
-        "\0"
-    )
+    names = git(root, "ls-files", "-z", "--cached", "--others", "--exclude-standard").split("\0")
     for name in filter(lambda name: name and (root / name).is_file(), names):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(root / name, folder / name)
-    git("init", "--quiet", cwd=folder)
-    git("add", "--all", cwd=folder)
-    git("commit", "--quiet", "--message", "all", cwd=folder)
+    for words in ("init --quiet", "add --all", "commit --quiet --message all"):
+        git(folder, *words.split())
     return folder
 
 
@@ -60,38 +44,35 @@ def version_of(folder):
 
 def test_the_version_is_that_of_the_tag(copy, tmp_path):
     here = tmp_path / "clone"
-    git("clone", "--quiet", copy, here, cwd=tmp_path)
+    git(tmp_path, "clone", "--quiet", copy, here)
     assert re.fullmatch(r"0\.1(\.0)?\.dev\d+\+g[0-9a-f]+", version_of(here))
-    git("tag", "-a", "-m", "x", "v1.2.3", cwd=here)
-    git("tag", "nightly-2026", cwd=here)
+    git(here, "tag", "-a", "-m", "x", "v1.2.3")
+    git(here, "tag", "nightly-2026")
     assert version_of(here) == "1.2.3"
-    git("commit", "--quiet", "--allow-empty", "--message", "more", cwd=here)
+    git(here, "commit", "--quiet", "--allow-empty", "--message", "more")
     assert re.fullmatch(r"1\.2\.4\.dev1\+g[0-9a-f]+", version_of(here))
     shutil.rmtree(here / ".git")
     assert version_of(here).startswith("0.1.0"), "a copy without git"
-
-
-BUILD = (
-    "import sys; from setuptools import build_meta; print(getattr(build_meta, "
-    "sys.argv[1])(sys.argv[2]))"
-)
 
 
 @pytest.fixture(scope="module")
 def built(copy, tmp_path_factory):
     """The source distribution, and the wheel that is made from it where there is no git."""
     top = tmp_path_factory.mktemp("built")
-    source = top / run(sys.executable, "-c", BUILD, "build_sdist", top, cwd=copy).split()[-1]
+
+    def build(what, folder):
+        code = f"from setuptools import build_meta; print(build_meta.build_{what}({str(top)!r}))"
+        return top / run(sys.executable, "-c", code, cwd=folder).split()[-1]
+
+    source = build("sdist", copy)
     shutil.unpack_archive(source, top / "unpacked")
     [folder] = (top / "unpacked").iterdir()
-    return source, top / run(sys.executable, "-c", BUILD, "build_wheel", top, cwd=folder).split()[
-        -1
-    ]
+    return source, build("wheel", folder)
 
 
 def test_distributions_have_what_git_has_and_nothing_that_a_run_left(built, copy):
     """The source all of it, the wheel what a run needs."""
-    tracked = set(git("ls-files", cwd=copy).splitlines())
+    tracked = set(git(copy, "ls-files").splitlines())
     with tarfile.open(built[0]) as archive:
         files = {row.name.partition("/")[2] for row in archive.getmembers() if row.isfile()}
     further = {name for name in files - tracked if ".egg-info/" not in name}
@@ -122,10 +103,8 @@ def test_the_wheel_works_in_an_empty_environment(built, tmp_path):
 
     def ask(*words):
         # As a person has it who never set anything up.
-        environ = {"HOME": str(tmp_path), "PATH": f"{venv}/bin:/usr/bin:/bin"}
-        return subprocess.run(
-            words, cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=500
-        )
+        environ = {"HOME": tmp_path, "PATH": f"{venv}/bin:/usr/bin:/bin"}
+        return finished(*words, cwd=tmp_path, env=environ)
 
     said = ask("mpibench", "--version").stdout
     assert said.startswith("mpibench 0.1.") and said.rstrip().endswith(f"of {share}")

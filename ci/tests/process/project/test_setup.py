@@ -2,7 +2,6 @@
 interrupted, without network, on other distributions.
 """
 
-import hashlib
 import importlib.util
 import os
 import pwd
@@ -16,10 +15,11 @@ from pathlib import Path
 import pip
 import pytest
 
+from folders import write
 from mpibench.stacks.wheels import STACK_FAILED
-from programs import wait_for
+from programs import finished, wait_for
 from reframe_tests.harness.stacks import metadata
-from synthetic_project import PYPROJECT, Project, make_wheel
+from synthetic_project import PYPROJECT, Project, make_wheel, pin
 
 ROOT = metadata.ROOT
 
@@ -43,8 +43,7 @@ def made(tmp_path_factory):
         project.environ["MPIBENCH_PYTHON"] = project.interpreter
     (folder / "mpibench.py").write_text("raise SystemExit('the module of another project')\n")
     project.environ |= {"PYTHONPATH": str(folder), "PIP_USER": "1"}
-    status, output = project.run("link", cwd=folder)
-    assert status == 0, output
+    output = project.ends(0, "link", cwd=folder)
     assert "setup: making .venv" in output and "wheels ran\nrecorder ran\n" in output
     assert f"setup: ready: source {project.root}/.venv/bin/activate" in output
     project.environ["MPIBENCH_PYTHON"] = quick
@@ -54,9 +53,8 @@ def made(tmp_path_factory):
 def test_a_second_run_installs_nothing_and_looks_at_stacks_and_recorder(made, tmp_path):
     """Also where another copy of the project lies in the working directory."""
     for module in ("mpibench/__init__.py", "reframe_tests/__init__.py", "reframe_tests/harness.py"):
-        (tmp_path / module).parent.mkdir(exist_ok=True)
-        (tmp_path / module).write_text("raise SystemExit('the other copy')\n")
-    assert made.run("ci/setup", cwd=tmp_path)[1].splitlines()[:-1] == ["wheels ran", "recorder ran"]
+        write(tmp_path / module, "raise SystemExit('the other copy')\n")
+    assert made.ends(0, cwd=tmp_path).splitlines()[:-1] == ["wheels ran", "recorder ran"]
 
 
 @pytest.mark.parametrize(
@@ -75,8 +73,7 @@ def test_host_packages_are_installed_only_when_asked(bare, wish, installed):
     interpreters = "tcl lua5.3 lua-posix lua-filesystem lua-term lua-json"
     packages = ("chromium", "openmpi-bin mpich hpcc", interpreters)
     for user in ("0", "1000"):
-        status, output = bare.run("ci/setup", "test", **wish, UID_OF_THE_TEST=user)
-        assert status == 0, output
+        output = bare.ends(0, "ci/setup", "test", **wish, UID_OF_THE_TEST=user)
         lines = asked.read_text().splitlines() if asked.exists() else []
         installs = [line.split(maxsplit=4)[4] for line in lines if " install " in line]
         assert installs == (list(packages) if installed else [])
@@ -84,17 +81,8 @@ def test_host_packages_are_installed_only_when_asked(bare, wish, installed):
         asked.unlink(missing_ok=True)
     # Asked for later, they are installed although nothing else has changed.
     bare.environ |= {"MPIBENCH_INSTALL": "yes", "UID_OF_THE_TEST": "0"}
-    assert bare.run("ci/setup", "test")[0] == 0
+    bare.ends(0, "ci/setup", "test")
     assert "install --yes --no-install-recommends chromium" in asked.read_text()
-
-
-def pin(wheel):
-    """A line of a lock file."""
-    name, version, *_ = wheel.name.split("-")
-    return (
-        f"{name}=={version} \\\n    "
-        f"--hash=sha256:{hashlib.sha256(wheel.read_bytes()).hexdigest()}\n    # via something\n"
-    )
 
 
 def test_what_is_pinned_is_installed_and_nothing_else(made, tmp_path):
@@ -107,29 +95,26 @@ def test_what_is_pinned_is_installed_and_nothing_else(made, tmp_path):
     }
     made.environ["PIP_FIND_LINKS"] = str(tmp_path)
     made.write("requirements.lock", pin(wheels["1.0"]))
-    status, output = made.run("ci/setup")
-    assert status == 0, output
+    made.ends(0)
     assert made.python("import pinned; print(pinned.V)") == "1.0"
     made.write("requirements.lock", pin(wheels["2.0"]))
     make_wheel(tmp_path, "pinned", "2.0", {"pinned.py": "V = 'not what was pinned'"})
-    status, output = made.run("ci/setup")
-    assert status == 1 and "pip could not install what the project needs (" in output
+    assert "pip could not install what the project needs (" in made.ends(1)
     assert made.python("import pinned; print(pinned.V)") == "1.0"
     made.write("requirements.lock", "")
-    assert made.run("ci/setup")[0] == 0
+    made.ends(0)
 
 
 def test_a_change_of_requirements_or_compiler_is_noticed(made):
     made.write("pyproject.toml", PYPROJECT + "# changed\n")
-    status, output = made.run("ci/setup")
-    assert status == 0 and "installing the project" in output and "making .venv" not in output
+    output = made.ends(0)
+    assert "installing the project" in output and "making .venv" not in output
     made.write("requirements-test.lock", "# changed\n")
-    assert "installing what the project needs;" in made.run("ci/setup")[1]
+    assert "installing what the project needs;" in made.ends(0)
     (made.tools / "cc").rename(made.tools / "not-cc")
-    status, output = made.run("ci/setup")
-    assert status == 0 and "what the project needs (compiler)" in output
+    assert "what the project needs (compiler)" in made.ends(0)
     (made.tools / "not-cc").rename(made.tools / "cc")
-    assert made.run("ci/setup")[0] == 0
+    made.ends(0)
 
 
 def test_a_failed_stack_is_reported_and_stops_nothing(made):
@@ -137,17 +122,14 @@ def test_a_failed_stack_is_reported_and_stops_nothing(made):
     wheels = made.write(
         "ci/mpibench/stacks/wheels.py", "import sys\nprint('mpich-wheels: no.')\nsys.exit(3)\n"
     )
-    status, output = made.run("ci/setup")
-    assert status == STACK_FAILED == 3
-    first, second, last = output.splitlines()
+    first, second, last = made.ends(3).splitlines()
     assert (first, second) == ("mpich-wheels: no.", "recorder ran")
     assert last.startswith("setup: ready, but for the stacks named above: source ")
     for accident in ("sys.exit('no table')", "1 / 0", "sys.exit(2)"):
         wheels.write_text(f"import sys\n{accident}\n")
-        status, output = made.run("ci/setup")
-        assert status == 1 and "ready" not in output
+        assert "ready" not in made.ends(1)
     wheels.write_text("")
-    assert made.run("ci/setup")[0] == 0
+    made.ends(0)
 
 
 def test_a_night_without_one_stack_measures_the_others_and_is_reported(tmp_path):
@@ -159,26 +141,22 @@ def test_a_night_without_one_stack_measures_the_others_and_is_reported(tmp_path)
         ".venv/bin/python": '#!/bin/bash\necho "$*, home $HOME"\n',
     }
     for name, text in programs.items():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(text)
-        (tmp_path / name).chmod(0o755)
+        write(tmp_path / name, text, executable=True)
     environ = {name: value for name, value in os.environ.items() if name != "HOME"}
     home = pwd.getpwuid(os.getuid()).pw_dir
     said = f"-m mpibench.commands.nightly --set-up-status {STACK_FAILED} -n X, home {home}\n"
     for set_up, wanted in ((STACK_FAILED, (0, said)), (1, (1, "")), (2, (1, ""))):
         environ["SET_UP"] = str(set_up)
-        command = [tmp_path / "ci/nightly", "-n", "X"]
-        done = subprocess.run(command, env=environ, capture_output=True, text=True)
+        done = finished(tmp_path / "ci/nightly", "-n", "X", env=environ)
         assert (done.returncode, done.stdout) == wanted
 
 
 def test_set_ups_take_turns(made):
     starts = made.root / "starts"
-    go = made.root / "go"
     made.write(
         "ci/mpibench/stacks/wheels.py",
-        f"import pathlib, time\nwith open({str(starts)!r}, 'a') as stream: stream.write('x')\n"
-        f"while not pathlib.Path({str(go)!r}).exists(): time.sleep(0.05)\n",
+        "import pathlib, time\nwith open('starts', 'a') as stream: stream.write('x')\n"
+        "while not pathlib.Path('go').exists(): time.sleep(0.05)\n",
     )
     first = begin(made)
     assert wait_for(starts.exists)
@@ -188,7 +166,7 @@ def test_set_ups_take_turns(made):
         time.sleep(0.5)
         assert starts.read_text() == "x"
     finally:
-        go.touch()
+        (made.root / "go").touch()
         outputs = first.communicate(timeout=180)[0], second.communicate(timeout=180)[0]
     assert (first.returncode, second.returncode, starts.read_text()) == (0, 0, "xx"), outputs
     made.write("ci/mpibench/stacks/wheels.py", "")
@@ -197,8 +175,7 @@ def test_set_ups_take_turns(made):
 @pytest.mark.parametrize("name", ["a:b", "a\tb"])
 def test_a_path_that_cannot_be_preloaded_from_is_refused(bare, name):
     bare.root = bare.root.rename(bare.root.with_name(name))
-    status, output = bare.run("ci/setup")
-    assert status == 1 and "has a blank or a colon in its path" in output
+    assert "has a blank or a colon in its path" in bare.ends(1)
     assert not (bare.root / ".venv").exists()
 
 
@@ -215,18 +192,17 @@ def test_without_ensurepip_and_without_rights_debians_own_wheel_brings_pip(bare,
     )
     debian = tmp_path / "debian"
     wheel = "usr/share/python-wheels/pip-1.0-py3-none-any.whl/pip/__main__.py"
-    (debian / wheel).parent.mkdir(parents=True)
     said = tmp_path / "said"
     version = f"python3.{sys.version_info.minor}"
-    (debian / wheel).write_text(
+    write(
+        debian / wheel,
         "import os, pathlib, sys\n"
         f"pathlib.Path({str(said)!r}).write_text(' '.join(sys.argv[1:]) + chr(10) + "
         "pathlib.Path(sys.argv[-1]).read_text())\n"
         f"os.symlink({str(Path(pip.__file__).parent)!r}, "
-        f"f'{{sys.prefix}}/lib/{version}/site-packages/pip')\n"
+        f"f'{{sys.prefix}}/lib/{version}/site-packages/pip')\n",
     )
-    (debian / "usr/share/ca-certificates/mozilla").mkdir(parents=True)
-    (debian / "usr/share/ca-certificates/mozilla/one.crt").write_text("a certificate\n")
+    write(debian / "usr/share/ca-certificates/mozilla/one.crt", "a certificate\n")
     bare.add_tool(
         "apt-get",
         '#!/bin/bash\n[[ " $* " != *" install "* && $* == *-o* ]] || exit 1\n[[ $* != '
@@ -242,10 +218,8 @@ def test_without_ensurepip_and_without_rights_debians_own_wheel_brings_pip(bare,
     )
     _, output = bare.run("ci/setup")
     assert "setup: fetching pip from Debian's packages (nothing is installed)\n" in output
-    assert (
-        "setup: putting pip into .venv\n" in output
-        and "setup: installing what the project needs" in output
-    )
+    assert "setup: putting pip into .venv\n" in output
+    assert "setup: installing what the project needs" in output
     command, *lines = said.read_text().splitlines()
     assert command.startswith("--no-input install --require-hashes --requirement ")
     assert lines == ["pip==9 \\", "    --hash=sha256:12 \\", "    --hash=sha256:34"]
@@ -318,25 +292,20 @@ def test_a_machine_without_network_is_set_up_from_a_wheelhouse(bare, tmp_path):
     bare.environ["PIP_FIND_LINKS"] = str(index)
     for words, wheels in (([], {wheel, stack}), (["test"], {wheel, stack, tested})):
         shutil.rmtree(house, ignore_errors=True)
-        status, output = bare.run("ci/setup", *words, "--fill-wheelhouse", str(house))
-        assert status == 0, output
+        bare.ends(0, "ci/setup", *words, "--fill-wheelhouse", str(house))
         assert {path.name for path in house.glob("*.whl")} == {path.name for path in wheels}
 
     (tmp_path / "other").mkdir()
     away = Project(tmp_path / "other", ROOT)
     away.add_tool("cc", "#!/bin/sh\n")
     away.write("requirements.lock", pin(wheel))
-    assert away.run("ci/setup")[0] == 1
+    away.ends(1)
     from_house = ("ci/setup", "--wheelhouse", str(house))
-    status, output = away.run(*from_house)
-    assert status == 0, output
+    away.ends(0, *from_house)
     assert away.python("import pinned; print(pinned.V)") == "1"
     away.write("requirements.lock", pin(make_wheel(index, "further", "1.0", {"further.py": ""})))
-    status, output = away.run(*from_house)
-    assert status == 1 and "pip could not install what the project needs (" in output
+    assert "pip could not install what the project needs (" in away.ends(1, *from_house)
     (house / "filled-for").write_text("Python 3.9 on riscv64\n")
-    status, output = away.run(*from_house)
-    assert status == 1 and "was filled for Python 3.9 on riscv64" in output
+    assert "was filled for Python 3.9 on riscv64" in away.ends(1, *from_house)
     (house / "filled-for").unlink()
-    status, output = away.run(*from_house)
-    assert status == 1 and f"{house} is no wheelhouse" in output
+    assert f"{house} is no wheelhouse" in away.ends(1, *from_house)

@@ -3,13 +3,13 @@ continuous integration unless allowed by name.
 """
 
 import os
-import subprocess
 import sys
 
 import pytest
 
 import untested
 from folders import SUPPORT
+from programs import finished
 
 MODULE = """
 import pytest
@@ -38,14 +38,8 @@ def run(folder, module, **environ):
         name: value for name, value in os.environ.items() if name not in ("CI", untested.ALLOWED)
     }
     words = ["-q", "-p", "untested", "-p", "no:cacheprovider", "--rootdir", folder, folder]
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", *words],
-        cwd=folder,
-        env={**clean, "PYTHONPATH": str(SUPPORT), **environ},
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    env = {**clean, "PYTHONPATH": SUPPORT, **environ}
+    done = finished(sys.executable, "-m", "pytest", *words, cwd=folder, env=env)
     return done.returncode, done.stdout + done.stderr
 
 

@@ -16,7 +16,7 @@ from mpibench.pages import outcomes as report_summary
 from mpibench.pages import page as page_templates
 from mpibench.pages import session as report
 from mpibench.store import sessions
-from page_reader import Reader
+from page_reader import Reader, read_report
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_session import damaged_reports, session_of
 
@@ -90,7 +90,7 @@ def test_no_text_of_a_session_breaks_a_line_in_secret():
     reason = "over shm\u2028PASS: all is well"
     plan = synthetic.case(verdict="contradicted", reason=reason, name="p2p\u2029")
     session = session_of(plan, cmdline="reframe\u2028-r", run="nightly\u2028PASS")
-    read = Reader(report.render(report.View(session, Path())))
+    read = read_report(session)
     shown = "".join([*read.text.values(), json.dumps(read.blocks, ensure_ascii=False)])
     assert not {"\u2028", "\u2029"} & set(shown)
     assert "over shm\nPASS: all is well" in read.text["failures"]

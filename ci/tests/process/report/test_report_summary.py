@@ -2,7 +2,6 @@
 
 import re
 import resource
-from pathlib import Path
 
 import polars as pl
 import pytest
@@ -11,7 +10,7 @@ import synthetic_session as synthetic
 from mpibench.pages import outcomes as report_summary
 from mpibench.pages import session as report
 from mpibench.store import dataset, eligibility, sessions
-from page_reader import Reader
+from page_reader import read_report
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_session import changed, hostile_session, only, session_of
 
@@ -72,19 +71,18 @@ def test_cases_that_an_interruption_kept_from_running_are_no_failures(session, c
     text = "\n".join(report_summary.summary_lines(broken))
     assert "1 failed, 3 interrupted, 8 recorded" in text
     assert report_summary.failures(broken) == list(failed)
-    page = Reader(report.render(report.View(broken, Path())))
+    page = read_report(broken)
     assert f"i{said}" in page.text["failures"] and "3■ interrupted" in page.text["summary"]
 
 
 def test_no_reference_is_never_called_a_pass(session):
     recorded = only(session, "recorded")
-    assert report_summary.verdict_line(recorded) == (
-        "No case failed, but nothing was judged: all 11 cases are without reference."
-    )
+    said = "No case failed, but nothing was judged: all 11 cases are without reference."
+    assert report_summary.verdict_line(recorded) == said
     text = " ".join(report_summary.summary_lines(recorded))
     assert "0 reached, 0 missed" in text
     assert not re.search(r"\b(?!0)\d+ (passed|reached)", text)
-    page = Reader(report.render(report.View(recorded, Path())))
+    page = read_report(recorded)
     assert page.text["summary"].count("✓") == page.text["summary"].count("0✓ passed") == 1
 
 
@@ -97,7 +95,7 @@ def test_only_proven_cases_are_compared_with_references(session):
     stopped = changed(both.cases[0], result="abort", uuid="s:0:2")
     whole = sessions.Session(both.info, (*both.cases, stopped))
     assert report_summary.gate_counts(whole) == {"pass": 1}
-    page = Reader(report.render(report.View(whole, Path())))
+    page = read_report(whole)
     assert page.text["gates"].count("bandwidth") == 1
 
 

@@ -8,6 +8,7 @@ import time
 
 import pytest
 
+from folders import write
 from mpibench.store import session_files
 
 OLD = "20260101T021700-00000001"
@@ -22,26 +23,16 @@ OF_SESSIONS = (
     f"reports/{UUID}.md",
     "nights/20260101T021700/gate.txt",
 )
-STAYS = (
-    "results.db",
-    "dataset/answers/x.night.json",
-    "accept/accept.html",
-    "report.html",
-    "session-id",
-    "logs/look-up.log",
-    "output/mine/c.out",
-    "stage/important.txt",
-    "spack/openmpi.log",
-    "nights/notes.txt",
-)
+STAYS = """
+    results.db dataset/answers/x.night.json accept/accept.html report.html session-id
+    logs/look-up.log output/mine/c.out stage/important.txt spack/openmpi.log nights/notes.txt
+"""
 
 
 @pytest.fixture
 def results(tmp_path):
-    for name in (*OF_SESSIONS, *STAYS):
-        path = tmp_path / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(bytes(8192))
+    for name in (*OF_SESSIONS, *STAYS.split()):
+        write(tmp_path / name, "x" * 8192)
     (tmp_path / "results.db").unlink()
     for path in tmp_path.rglob("*"):
         os.utime(path, (time.time() - 100 * 86400,) * 2)
@@ -53,18 +44,18 @@ def prune(results, days, remove):
     return session_files.remove(old) if remove else session_files.lines(old)
 
 
-def _files(folder):
-    return (str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+def files(folder):
+    return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
 
 
 def test_only_old_files_of_sessions_go(results):
-    before = set(_files(results))
+    before = files(results)
     listed = prune(results, 90, remove=False)
-    assert set(_files(results)) == before, "without --remove it is only a list"
+    assert files(results) == before, "without --remove it is only a list"
     assert "--remove removes them" in listed[-1] and any(OLD in line for line in listed)
     [line] = prune(results, 90, remove=True)
     assert line.startswith("removed files and folders of sessions: 6, ")
-    assert before - set(_files(results)) == set(OF_SESSIONS)
+    assert before - files(results) == set(OF_SESSIONS)
     assert prune(results, 90, remove=False) == ["no files of sessions to remove"]
 
 
@@ -92,12 +83,10 @@ def test_what_killed_writers_left_goes_and_what_is_being_written_stays(results):
         ".mine.partial",
     ]
     for name in (*left, *stays):
-        path = results / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(b"half")
+        path = write(results / name, "half")
         if "new" not in name:
             os.utime(path, (time.time() - 2 * 86400,) * 2)
     assert prune(results, 3000, remove=False)[-1].startswith("files and folders of sessions: 3, ")
-    before = set(_files(results))
+    before = files(results)
     prune(results, 3000, remove=True)
-    assert before - set(_files(results)) == set(left)
+    assert before - files(results) == set(left)

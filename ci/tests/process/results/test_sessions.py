@@ -6,17 +6,19 @@ import json
 import shutil
 import signal
 import sqlite3
-import subprocess
 import sys
 from contextlib import closing
 from pathlib import Path
 
 import pytest
+import yaml
 from hypothesis import given, settings
 
 import synthetic_session as synthetic
+from folders import DATA
 from mpibench.store import dataset, sessions
 from mpibench.store.store import Store
+from programs import finished
 from reframe_tests.harness import samples
 from reframe_tests.harness.vocabulary import BadInput
 from synthetic_session import damaged_reports, refused
@@ -53,12 +55,7 @@ def test_a_writer_killed_in_the_middle_of_a_transaction_leaves_it_readable(db, t
     mine = Path(shutil.copy(db, tmp_path / "results.db"))
     before = sessions.list_sessions(mine)
     size = mine.stat().st_size
-    killed = subprocess.run(
-        [sys.executable, "-c", _KILLED_WRITER, str(mine)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    killed = finished(sys.executable, "-c", _KILLED_WRITER, mine)
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     assert mine.stat().st_size > size and Path(f"{mine}-journal").exists(), (
         "it was in the middle of writing"
@@ -127,63 +124,42 @@ def test_a_case_that_failed_in_one_of_several_whole_runs_has_failed(option, supe
     assert sessions.Session(info, cases).superseded == superseded
 
 
-def changed_database(statement):
-    def change(target):
-        with closing(sqlite3.connect(target)) as connection, connection:
-            connection.execute(statement)
-
-    return change
-
-
-def changed_bytes(change):
-    return lambda target: target.write_bytes(change(target.read_bytes()))
-
-
+#: A statement, or what becomes of the file's bytes.
 DAMAGE = {
-    "cut off": changed_bytes(lambda data: data[: len(data) // 2]),
-    "empty": changed_bytes(lambda data: b""),
-    "no database": changed_bytes(lambda data: b"session;value\n" * 500),
-    "overwritten": changed_bytes(lambda data: data[:4096] + bytes(len(data) - 4096)),
-    "other schema": changed_database("UPDATE metadata SET schema_version = '9.0'"),
-    "half a report": changed_database(
-        "UPDATE sessions SET json_blob = substr(json_blob, 1, length(json_blob) / 2)"
-    ),
-    "no report": changed_database("UPDATE sessions SET json_blob = NULL"),
-    "other report": changed_database("UPDATE sessions SET uuid = 'another'"),
-    "no session": changed_database("DELETE FROM sessions"),
+    "cut off": lambda data: data[: len(data) // 2],
+    "empty": lambda data: b"",
+    "no database": lambda data: b"session;value\n" * 500,
+    "overwritten": lambda data: data[:4096] + bytes(len(data) - 4096),
+    "other schema": "UPDATE metadata SET schema_version = '9.0'",
+    "half a report": "UPDATE sessions SET json_blob = substr(json_blob, 1, length(json_blob) / 2)",
+    "no report": "UPDATE sessions SET json_blob = NULL",
+    "other report": "UPDATE sessions SET uuid = 'another'",
+    "no session": "DELETE FROM sessions",
 }
 
 
 @pytest.mark.parametrize("damage", DAMAGE)
 def test_a_damaged_database_is_refused(db, tmp_path, damage):
     broken = Path(shutil.copy(db, tmp_path / "broken.db"))
-    DAMAGE[damage](broken)
+    change = DAMAGE[damage]
+    if isinstance(change, str):
+        with closing(sqlite3.connect(broken)) as connection, connection:
+            connection.execute(change)
+    else:
+        broken.write_bytes(change(broken.read_bytes()))
     refused(lambda: sessions.read_session(broken), str(broken))
     if damage != "no session":
         refused(lambda: dataset.export(broken, tmp_path / "out"), str(broken))
     assert not list(tmp_path.glob("out/**/*.parquet"))
 
 
-def test_what_is_stored_is_read_back():
-    sample = samples.Sample(
-        "imb", "PingPong", "p2p", 2, 1, "", 1024, 1000, "latency_us", (1.5, None)
-    )
-    gate = samples.ReferenceCheck("m", "learned", 1.5, 1.4, None, 1.6, "us", samples.PASS)
-    evidence = samples.Evidence(
-        samples.CONTRADICTED,
-        ("pair: wrong",),
-        ranks=({"rank": 0, "host": "n1", "cpus_allowed": "0-3", "cpu": 1, "numa_node": None},),
-        library="/lib/libmpi.so.12",
-        devices=(samples.DeviceTraffic("pair", 1, "n1", "lo", 5, 7),),
-        seconds=(0.5,),
-        kernel=({"release": "6.1"}, "5.10"),
-        links=({"node": "n1", "link": "eth0", "mtu_bytes": 9000},),
-        environment={"FI_PROVIDER": "tcp"},
-    )
-    of_sample, of_gate, proof = (
-        json.loads(json.dumps(one.as_dict())) for one in (sample, gate, evidence)
-    )
-    assert samples.read_samples([of_sample], "case") == (sample,)
-    assert samples.read_gates([of_gate], "case") == (gate,)
-    assert samples.read_evidence(proof, "case") == evidence
-    assert proof["verdict"] == "contradicted", "stored sessions have this name"
+def test_what_is_stored_is_read_back_and_has_its_names():
+    """Sessions of before have these names; nothing of them is lost on the way."""
+    stored = yaml.safe_load((DATA / "stored_case.yaml").read_text())
+    [sample] = samples.read_samples([stored["sample"]], "case")
+    [gate] = samples.read_gates([stored["gate"]], "case")
+    evidence = samples.read_evidence(stored["evidence"], "case")
+    assert sample.values == (1.5, None) and gate.upper == 1.6
+    assert (evidence.kernel, evidence.status) == (({"release": "6.1"}, "5.10"), "contradicted")
+    again = {"sample": sample, "gate": gate, "evidence": evidence}
+    assert json.loads(json.dumps({key: one.as_dict() for key, one in again.items()})) == stored

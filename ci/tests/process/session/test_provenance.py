@@ -1,10 +1,11 @@
 """What a session was measured with is stored in it: commit, Python, versions."""
 
 import shutil
-import subprocess
 
 import pytest
 
+from folders import write
+from programs import git
 from reframe_tests.harness.sites.session import provenance
 
 
@@ -14,16 +15,11 @@ def checkout(tmp_path):
     if not shutil.which("git"):
         pytest.skip("[git] no git here")
     root = tmp_path / "checkout"
-    subprocess.run(["git", "init", "--quiet", "--initial-branch=main", str(root)], check=True)
-    (root / "file").write_text("one\n")
+    write(root / "file", "one\n")
+    git(root, "init", "--quiet", "--initial-branch=main")
     git(root, "add", ".")
     git(root, "commit", "--quiet", "--message=one")
     return root
-
-
-def git(root, *words):
-    command = ["git", "-C", str(root), "-c", "user.name=x", "-c", "user.email=x@x", *words]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
 
 def test_the_commit_is_what_git_says(checkout):
@@ -31,7 +27,7 @@ def test_the_commit_is_what_git_says(checkout):
     assert provenance.read_commit(checkout) == commit
     git(checkout, "pack-refs", "--all")
     assert provenance.read_commit(checkout) == commit
-    git(checkout, "worktree", "add", "--quiet", "-b", "other", str(checkout.parent / "tree"))
+    git(checkout, "worktree", "add", "--quiet", "-b", "other", checkout.parent / "tree")
     (checkout / "file").write_text("two\n")
     git(checkout, "commit", "--quiet", "--all", "--message=two")
     assert provenance.read_commit(checkout) == git(checkout, "rev-parse", "HEAD") != commit
@@ -43,8 +39,7 @@ def test_the_commit_is_what_git_says(checkout):
 
 def test_changed_files_are_reported(checkout, monkeypatch):
     assert provenance.is_modified(checkout) is False
-    (checkout / "results").mkdir()
-    (checkout / "results/x").touch()
+    write(checkout / "results/x", "")
     assert provenance.is_modified(checkout) is False
     (checkout / "file").write_text("changed\n")
     assert provenance.is_modified(checkout) is True

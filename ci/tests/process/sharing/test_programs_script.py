@@ -9,7 +9,8 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from programs import wait_for
+from folders import write
+from programs import finished, wait_for
 from reframe_tests.harness.cases.job import condition, script
 from reframe_tests.harness.cases.sharing import shared_node
 from reframe_tests.harness.machine import topology
@@ -33,12 +34,9 @@ def whole(folder, *, ppn=2, pinning="bunch", fabric="shm", **more):
     """The condition of all ranks of a node of two sockets with two cores
     each, on a stack whose launcher is the stand-in.
     """
-    launcher = folder / "stand-in"
-    launcher.write_text(LAUNCHER)
-    launcher.chmod(0o755)
-    stack = replace(
-        STACK, commands={"mpirun": (str(launcher),)}, build={"lock_hash": "0123abcd"}, **more
-    )
+    launcher = write(folder / "stand-in", LAUNCHER, executable=True)
+    commands = {"mpirun": (str(launcher),)}
+    stack = replace(STACK, commands=commands, build={"lock_hash": "0123abcd"}, **more)
     asked = condition.Asked(site.fabrics_of({"fabrics": FABRICS})[fabric], 1, str(ppn), pinning)
     partition = condition.Partition(
         topology.describe(2, 2),
@@ -62,26 +60,14 @@ def body(shared, text, repeats=1):
         "shared",
     ]
     commands = [script.Command(name, words, ["sh", "-c", text, "program"]) for name in names]
-    settings = {
-        "limit_s": shared.limit_s,
-        "recorder": "",
-        "debug_env": shared.debug_env,
-    }
-    return "\n".join(
-        [*shared.prepare, *script.write_body(commands, repeats=repeats, **settings), "measure"]
-    )
+    settings = {"limit_s": shared.limit_s, "recorder": "", "debug_env": shared.debug_env}
+    lines = script.write_body(commands, repeats=repeats, **settings)
+    return "\n".join([*shared.prepare, *lines, "measure"])
 
 
 def run(folder, shared, text, repeats=1):
     """Run the job; its log."""
-    done = subprocess.run(
-        ["bash", "-c", body(shared, text, repeats)],
-        cwd=folder,
-        text=True,
-        capture_output=True,
-        timeout=90,
-        check=False,
-    )
+    done = finished("bash", "-c", body(shared, text, repeats), cwd=folder)
     assert (done.stdout, done.stderr) == ("", "")
     return script.read_launch_log((folder / script.LAUNCH_LOG).read_text())
 

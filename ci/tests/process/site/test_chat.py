@@ -15,10 +15,8 @@ SECRET = "T0/B1/s3cret"
 
 def test_each_chat_gets_the_line_in_its_own_form():
     with serving() as (url, kept):
-        environ = {
-            "MPIBENCH_CHAT": f"{url}/{SECRET} teams+{url}/teams",
-            "MPIBENCH_SITE_URL": "https://results.example.org",
-        }
+        environ = {"MPIBENCH_CHAT": f"{url}/{SECRET} teams+{url}/teams"}
+        environ["MPIBENCH_SITE_URL"] = "https://results.example.org"
         assert chat.send(f"{LINE}\nsecond", environ) == []
     (path, _, text), (_, _, card) = kept.posts
     assert path == f"/{SECRET}" and json.loads(text) == {"text": TOLD}

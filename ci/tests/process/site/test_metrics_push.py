@@ -20,9 +20,11 @@ from reframe_tests.harness.sites import site
 from reframe_tests.harness.vocabulary import BadInput
 from servers import fetch, influx_rows, influxdb, pushgateway, read, serving
 
+#: What of a case and of its sample are labels.
+CASE = "system=s partition=p fabric=shm nodes=1 pinning=bunch group=p2p"
+LABELS = "suite=imb benchmark=PingPong ranks=2 groups=1 message_bytes=8"
 SAMPLE = {
-    "suite": "imb",
-    "benchmark": "PingPong",
+    **dict(word.split("=") for word in LABELS.split()),
     "variant": "",
     "ranks": 2,
     "groups": 1,
@@ -32,37 +34,26 @@ SAMPLE = {
     "direction": "lower",
     "values": [1.5, None, 1.25],
 }
-BARRIER = {
-    **SAMPLE,
-    "benchmark": "Barrier",
-    "message_bytes": None,
-    "quantity": "t_avg_us",
-    "values": [3.0],
-}
+NO_SIZE = {"message_bytes": None, "quantity": "t_avg_us", "values": [3.0]}
+BARRIER = {**SAMPLE, **NO_SIZE, "benchmark": "Barrier"}
 
 
 def record(verdict="proven", stack="mpich-wheels", *samples, **more):
     known = {
-        "system": "s",
-        "partition": "p",
+        **dict(word.split("=") for word in CASE.split()),
         "environ": stack,
-        "fabric": "shm",
         "nodes": 1,
         "ranks_per_node": 2,
-        "pinning": "bunch",
-        "group": "p2p",
+        "result": "pass",
         "proof": {"verdict": verdict},
         "samples": list(samples or (SAMPLE,)),
-        "result": "pass",
     }
     whole = {f"check_{name}": value for name, value in known.items()}
     return SimpleNamespace(**{"created": 1800000000.5, **whole, **more})
 
 
 def expected(stack, **changes):
-    labels = "system=s partition=p fabric=shm nodes=1 ppn=2 pinning=bunch group=p2p suite=imb "
-    labels += "benchmark=PingPong ranks=2 groups=1 message_bytes=8"
-    rows = dict(row.split("=") for row in labels.split())
+    rows = dict(word.split("=") for word in f"{CASE} ppn=2 {LABELS}".split())
     return "mpibench_latency_us", frozenset({**rows, "stack": stack, **changes}.items()), 1.375
 
 
@@ -122,14 +113,8 @@ def test_a_real_influxdb_takes_the_lines_and_odd_names(tmp_path):
     assert len(rows) == 3, "both quantities of a point are one line"
     known = {row["benchmark"]: row for row in rows}
     assert set(known) == {"PingPong", "Barrier", plain}
-    shown = {
-        "latency_us": 1.375,
-        "latency_us_low": 1.25,
-        "latency_us_high": 1.5,
-        "bandwidth_mb_per_s": 6,
-        "message_bytes": "8",
-        "time": "2027-01-15T08:00:00.5Z",
-    }
+    shown = {"latency_us": 1.375, "latency_us_low": 1.25, "latency_us_high": 1.5}
+    shown |= {"bandwidth_mb_per_s": 6, "message_bytes": "8", "time": "2027-01-15T08:00:00.5Z"}
     assert shown.items() <= known["PingPong"].items()
     ended = {(row["stack"], row["proven"], row["passed"]) for row in cases}
     assert ended == {("mpich-wheels", True, True), (plain, False, False)}
@@ -165,6 +150,18 @@ def test_a_redirect_is_not_followed_with_a_password_and_without_the_values(kind,
     assert f"it redirects to {elsewhere}/there?Token=...:" in sentence and "secret" not in sentence
 
 
+def of_each_kind(url):
+    return [kind.format(url) for kind in KINDS]
+
+
+@contextmanager
+def slow():
+    """Addresses of two servers: one never answers, the other never ends."""
+    with socket.create_server(("127.0.0.1", 0)) as silent, dripping() as endless:
+        silent_url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        yield [*of_each_kind(silent_url), *of_each_kind(endless)]
+
+
 def test_an_address_that_fails_keeps_no_other_from_its_values(gateway, tmp_path, monkeypatch):
     """One each: refuses, redirects, answers nothing, answers for ever,
     is no server, is locked, cannot be written.
@@ -173,23 +170,11 @@ def test_an_address_that_fails_keeps_no_other_from_its_values(gateway, tmp_path,
     url, kept = gateway
     held = (tmp_path / "held").open("w")
     fcntl.flock(held, fcntl.LOCK_EX)
-    with (
-        serving() as (refusing, other),
-        socket.create_server(("127.0.0.1", 0)) as silent,
-        dripping() as endless,
-    ):
+    with serving() as (refusing, other), slow() as waiting:
         other.status = 500
-        failing = [
-            *(kind.format(refusing) for kind in KINDS),
-            *(kind.format(f"http://127.0.0.1:{silent.getsockname()[1]}") for kind in KINDS),
-            *(kind.format(endless) for kind in KINDS),
-            "http://127.0.0.1:9/x",
-            f"json+file://{held.name}",
-            "influx+file:///proc/nowhere/x",
-        ]
-        said = warned(
-            *failing, *(kind.format(url) for kind in KINDS), f"json+file://{tmp_path}/lines"
-        )
+        failing = [*of_each_kind(refusing), *waiting, "http://127.0.0.1:9/x"]
+        failing += [f"json+file://{held.name}", "influx+file:///proc/nowhere/x"]
+        said = warned(*failing, *of_each_kind(url), f"json+file://{tmp_path}/lines")
     held.close()
     assert len(said) == len(failing)
     assert len(kept.posts) == len(KINDS)
@@ -200,12 +185,10 @@ def test_an_address_that_used_up_its_time_is_left_alone_and_that_is_said_once(ga
     """One that refuses costs no time, and is asked again."""
     monkeypatch.setattr(metrics_push, "_TIMEOUT_S", 0.2)
     url, kept = gateway
-    with socket.create_server(("127.0.0.1", 0)) as silent, dripping() as endless:
-        slow = [kind.format(f"http://127.0.0.1:{silent.getsockname()[1]}") for kind in KINDS]
-        slow += [kind.format(endless) for kind in KINDS]
-        said = warned(*slow, "http://127.0.0.1:9/x", f"{url}/list", cases=3)
-    assert sum("not sent there" in sentence for sentence in said) == len(slow)
-    assert len(said) == len(slow) + 3 and len(kept.posts) == 3
+    with slow() as waiting:
+        said = warned(*waiting, "http://127.0.0.1:9/x", f"{url}/list", cases=3)
+    assert sum("not sent there" in sentence for sentence in said) == len(waiting)
+    assert len(said) == len(waiting) + 3 and len(kept.posts) == 3
 
 
 @contextmanager
@@ -238,9 +221,8 @@ def test_what_a_server_says_reaches_a_terminal_as_text(kind, gateway):
     kept.status = 400
     kept.answer = b"\x1b]0;title\x07\x1b[2Jno such \xc2\x9b31mtable\r\nsecond line"
     [sentence] = warned(kind.format(url))
-    assert (
-        sentence.endswith("HTTP Error 400: Bad Request (no such table)") and sentence.isprintable()
-    )
+    assert sentence.endswith("HTTP Error 400: Bad Request (no such table)")
+    assert sentence.isprintable()
 
 
 def test_a_pipe_that_nobody_reads_is_not_waited_for(tmp_path):

@@ -15,12 +15,10 @@ from servers import RULES, fetch, pushgateway, read
 ODD = 'a b,c=d"e\n<b>'
 
 
-def send(folder, metrics, problems, session="s1", system="sys"):
+def send(folder, metrics, problems, session="s1"):
     cases = {"pass": 3, "fail": len(problems)}
-    environ = {"MPIBENCH_METRICS": metrics}
-    return notices.send(
-        folder, system if session else "", "nightly", session, problems, cases, environ
-    )
+    where = (folder, "sys" if session else "", "nightly", session)
+    return notices.send(*where, problems, cases, {"MPIBENCH_METRICS": metrics})
 
 
 def by_system(url):
@@ -58,9 +56,8 @@ def test_a_night_that_was_not_judged_is_not_green(tmp_path, by_gate):
         records.answer(tmp_path, "s1", records.GATE, "nightly", [], finding="busy", unjudged=True)
     log = tmp_path / "log"
     night = (tmp_path, "sys", "nightly", "s1", [], {"pass": 3})
-    assert (
-        notices.send(*night, {"MPIBENCH_METRICS": f"json+file://{log}"}, unjudged=not by_gate) == []
-    )
+    to = {"MPIBENCH_METRICS": f"json+file://{log}"}
+    assert notices.send(*night, to, unjudged=not by_gate) == []
     row = json.loads(log.read_text())
     assert (row["result"], row["problems"]) == ("not judged", [])
 

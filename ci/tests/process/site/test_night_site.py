@@ -25,8 +25,7 @@ def spoil(project):
 
 def test_a_red_night_is_on_the_site_with_its_jobs_output(project):
     site = spoil(project)
-    status, said = project.run()
-    assert status == 1, said
+    project.ends(1)
     first = (site / "index.html").read_text()
     assert "red: 1 of 2 cases failed" in first and "2.1 GB went over shm" in first
     proof, page = sorted(site.glob("*/nights/*.html"))
@@ -39,25 +38,21 @@ def test_a_red_night_is_on_the_site_with_its_jobs_output(project):
 
 def test_what_was_measured_in_part_is_no_pass_of_a_night(project):
     """The site asks the gate of a night that nobody asked it of; one without a session is red."""
-    status, said = project.run("-p", "mpich-wheels")
-    assert status == 0, said
+    project.ends(0, "-p", "mpich-wheels")
     answer = project.results / "dataset" / "answers" / f"{project.session}.gate.json"
     assert json.loads(answer.read_text())["finding"] == "measured in part"
     project.plan([])
-    status, said = project.run()
-    assert status == 1, said
+    project.ends(1)
     assert "A night stored no session" in (project.results / "site" / "index.html").read_text()
 
 
 def test_a_site_that_cannot_be_written_makes_a_night_red_and_hides_nothing(
     project,
 ):
-    thesis = project.results / "site" / "thesis.tex"
-    thesis.parent.mkdir(parents=True)
-    thesis.write_text("somebody else's")
-    status, said = project.run()
+    thesis = project.write("results/site/thesis.tex", "somebody else's")
+    said = project.ends(1)
     end = said.split("NOT accepted")[1]
-    assert status == 1 and "ReFrame ended with exit status" not in end
+    assert "ReFrame ended with exit status" not in end
     assert "the results site does not show tonight: `mpibench site` ended with exit" in end
     assert f"session {project.session}" in said and "results/report.html" in end
     assert thesis.read_text() == "somebody else's"

@@ -3,17 +3,16 @@ systems, scripts and handlers, measured as ours.
 """
 
 import os
-import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from folders import write
+from programs import finished
 from synthetic_site import TEST, CentreSite
 from synthetic_stack import write_stack
 
-Run = Callable[..., subprocess.CompletedProcess[str]]
 ONE = "point_to_point.py"
 
 
@@ -34,7 +33,7 @@ def reframe(beside, run_reframe):
     def run(*options, files=None, only=ONE, **environ):
         settings = {
             "RFM_CONFIG_FILES": beside.variable if files is None else files,
-            "RFM_PREFIX": str(beside.top / "prefix"),
+            "RFM_PREFIX": beside.top / "prefix",
         }
         return run_reframe(*options, environ={**settings, **environ}, only=only)
 
@@ -45,18 +44,23 @@ def said(result):
     return result.stdout + result.stderr
 
 
+def is_fine(result):
+    """Ended well and without a warning."""
+    assert result.returncode == 0 and "WARNING" not in said(result), said(result)
+
+
 def test_both_ways_to_name_both_files_list_the_same_tests(beside, reframe, root):
     """From where ReFrame is started: it is in our folder while it loads our
     settings.py, and the shell says where it was.
     """
     near = os.path.relpath(beside.file, root)
-    ours = str(beside.settings)
-    by_variable = reframe("-l", "--system=lagoon", files=f"{near}:{ours}", PWD=str(root))
+    ours = beside.settings
+    by_variable = reframe("-l", "--system=lagoon", files=f"{near}:{ours}", PWD=root)
     options = ("-C", near, "-C", os.path.relpath(ours, root))
-    by_options = reframe("-l", "--system=lagoon", *options, files=ours, PWD=str(root))
+    by_options = reframe("-l", "--system=lagoon", *options, files=ours, PWD=root)
     lists = []
     for result in (by_variable, by_options):
-        assert result.returncode == 0 and "WARNING" not in said(result), said(result)
+        is_fine(result)
         assert "%fabric=hdr200 %nodes=2" in result.stdout
         lists.append(result.stdout.partition("[List of")[2])
     assert lists[0] == lists[1]
@@ -81,11 +85,10 @@ def test_a_centre_that_searches_below_folders_gets_no_test_twice(beside, reframe
     """
     general = '"general": [{"check_search_recursive": True}], "logging": ['
     beside.change('"logging": [', general)
-    (beside.top / "more" / "below").mkdir(parents=True)
-    (beside.top / "more" / "below" / "writer.py").write_text(TEST)
-    words = ("-c", str(beside.top / "more"), "--system=lagoon", "-n", "ImbPointToPoint|Writer")
+    write(beside.top / "more" / "below" / "writer.py", TEST)
+    words = ("-c", beside.top / "more", "--system=lagoon", "-n", "ImbPointToPoint|Writer")
     listed = reframe("-l", *words, only="")
-    assert listed.returncode == 0 and "WARNING" not in said(listed), said(listed)
+    is_fine(listed)
     assert "- ImbPointToPoint %" in listed.stdout and "- Writer" in listed.stdout
 
 
@@ -97,46 +100,38 @@ def alone(beside, *options, **environ):
     folder.mkdir(exist_ok=True)
     own = {
         "RFM_COLORIZE": "no",
-        "RFM_PREFIX": str(beside.top / "prefix"),
+        "RFM_PREFIX": beside.top / "prefix",
         "RFM_CONFIG_FILES": "",
-        "MPIBENCH_STACKS": str(beside.root / "environments" / "mpich"),
+        "MPIBENCH_STACKS": beside.root / "environments" / "mpich",
     }
     known = {**os.environ, **own, **environ}
     for name in ("PYTHONPATH", "RFM_SYSTEM"):
         known.pop(name, None)
-    return subprocess.run(
-        [str(Path(sys.executable).parent / "reframe"), *options, "--system=lagoon"],
-        cwd=folder,
-        env=known,
-        text=True,
-        capture_output=True,
-        timeout=2400,
-        check=False,
-    )
+    reframe = Path(sys.executable).parent / "reframe"
+    return finished(reframe, *options, "--system=lagoon", cwd=folder, env=known, timeout=2400)
 
 
 def test_fabrics_in_the_centres_extras_are_enough(beside, root):
     """Named by an option or by the variable, from any folder, relative or not."""
     tests = os.path.relpath(root / "reframe_tests" / ONE, beside.top / "elsewhere")
     file = os.path.relpath(beside.file, beside.top / "elsewhere")
-    twice = beside.top / "path" / "settings.py"
-    twice.parent.mkdir()
-    twice.write_text(beside.file.read_text().replace("lagoon", "reef"))
+    again = beside.file.read_text().replace("lagoon", "reef")
+    twice = write(beside.top / "path" / "settings.py", again)
     path = {"RFM_CONFIG_FILES": f":{beside.file}", "RFM_CONFIG_PATH": f":{twice.parent}"}
     for listed in (
         alone(beside, "-C", file, "-c", tests, "-l"),
         alone(beside, "-c", tests, "-l", **path),
     ):
-        assert listed.returncode == 0 and "WARNING" not in said(listed), said(listed)
+        is_fine(listed)
         assert "%fabric=hdr200 %nodes=2" in listed.stdout
 
 
 def test_with_nothing_to_measure_it_says_what_to_add(tmp_path, reframe, root):
     """With the centre's configuration alone, and with both."""
     nothing = CentreSite(tmp_path / "nothing", "modules", "")
-    tests = str(root / "reframe_tests" / "preflight.py")
+    tests = root / "reframe_tests" / "preflight.py"
     for ended in (
-        alone(nothing, "-C", str(nothing.file), "-c", tests, "-r"),
+        alone(nothing, "-C", nothing.file, "-c", tests, "-r"),
         reframe("-r", "--system=lagoon", files=nothing.variable),
     ):
         assert ended.returncode == 1 and "Traceback" not in said(ended), said(ended)
@@ -146,8 +141,8 @@ def test_with_nothing_to_measure_it_says_what_to_add(tmp_path, reframe, root):
 
 def test_our_settings_that_do_not_come_into_force_are_no_loop(beside, root):
     """As where an option of later takes them back (``-C :FILE``)."""
-    settings = str(root / "site_configs" / "settings.py")
-    options = ("-C", settings, "-C", f":{beside.file}", "-c", str(root / "reframe_tests" / ONE))
+    settings = root / "site_configs" / "settings.py"
+    options = ("-C", settings, "-C", f":{beside.file}", "-c", root / "reframe_tests" / ONE)
     nothing = alone(beside, *options, "-l")
     assert nothing.returncode == 1
     assert f"need its settings: name them last, -C {settings}" in said(nothing)

@@ -2,13 +2,7 @@
 options that exclude each other, select nothing.
 """
 
-from collections.abc import Callable
-from subprocess import CompletedProcess
-
 import pytest
-
-Run = Callable[..., CompletedProcess[str]]
-ONE = "point_to_point.py"
 
 
 @pytest.mark.parametrize(
@@ -23,9 +17,8 @@ ONE = "point_to_point.py"
     ],
 )
 def test_what_selects_nothing_is_one_red_sentence(run_reframe, options, sentence):
-    result = run_reframe(*options.split(), only=ONE)
+    result = run_reframe(words=options, only="point_to_point.py", ended=1)
     output = result.stdout + result.stderr
-    assert result.returncode == 1, output
     marks = ("ERROR", "error while evaluating", sentence)
     errors = [line for line in output.splitlines() if any(mark in line for mark in marks)]
     assert len(errors) == 1 and sentence in errors[0], output

@@ -4,10 +4,10 @@ and the doctor says what a copy still lacks.
 
 import os
 import re
-import shutil
 
 import pytest
 
+from folders import write
 from mpibench.commands.listings import doctor
 from reframe_tests.harness.sites import site
 
@@ -17,9 +17,7 @@ TEMPLATE = site.ROOT / "site_configs" / "template" / "modern.py"
 @pytest.fixture
 def copied(tmp_path):
     """A root with one site: a fresh copy of the template."""
-    file = tmp_path / "site_configs" / "mysystem" / "system.py"
-    file.parent.mkdir(parents=True)
-    shutil.copy(TEMPLATE, file)
+    write(tmp_path / "site_configs" / "mysystem" / "system.py", TEMPLATE.read_text())
     return tmp_path
 
 
@@ -48,10 +46,9 @@ def test_cpus_that_slurm_keeps_are_to_be_described(tmp_path, monkeypatch):
     """As ``scontrol show node`` of Slurm 23.11 has them."""
     kept = "NodeName=n{} CoreSpecCount=1 CPUSpecList=0,64 Partitions=thin,all State=IDLE"
     lines = [*(kept.format(at) for at in range(1, 6)), "NodeName=m1 Partitions=fat State=IDLE"]
-    program = tmp_path / "scontrol"
-    program.write_text("#!/bin/sh\ncat <<'END'\n" + "\n".join(lines) + "\nEND\n")
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    script = "#!/bin/sh\ncat <<'END'\n" + "\n".join(lines) + "\nEND\n"
+    write(tmp_path / "scontrol", script, executable=True)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
 
     def said(queue, reserved="", scheduler="slurm"):
         extras = {"reserved_cpus": reserved} if reserved else {}

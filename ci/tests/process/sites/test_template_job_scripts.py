@@ -11,6 +11,7 @@ import pytest
 
 import synthetic_site
 import synthetic_stack
+from folders import write
 from programs import compare, fabric_of, listed, normalised
 from reframe_tests.harness.sites import site
 from synthetic_site import write_site
@@ -35,10 +36,10 @@ def filled(template, folder):
     code = code.replace("mlx5_0 (ibv_devices)", "mlx5_0")
     code = code.replace("folder all nodes see", str(folder / "results"))
     code = re.sub('_NUMA = ".*"', "_NUMA = 0", code).replace("FILL_IN: ", "")
-    path = folder / f"template-{template.replace('_', '-')}" / "system.py"
-    path.parent.mkdir(parents=True)
-    path.write_text(code.replace('"mysystem"', f'"{path.parent.name}"'))
-    return site.read_system(path)
+    name = f"template-{template.replace('_', '-')}"
+    return site.read_system(
+        write(folder / name / "system.py", code.replace('"mysystem"', f'"{name}"'))
+    )
 
 
 @pytest.mark.parametrize("template", CASES)
@@ -57,8 +58,7 @@ def test_job_scripts_of_templates(template, run_reframe, tmp_path):
     where["config"] = write_site(tmp_path / "low", system)
     words = f"--system={system['name']} -S level=smoke --stage={tmp_path}/stage --keep-stage-files"
     words += f" -P nodes=2 -P ppn={ppn} -P pinning={pinning} -n ImbPointToPoint%fabric={fabrics}%"
-    result = run_reframe("--dry-run", *words.split(), **where, only="point_to_point.py")
-    assert result.returncode == 0, result.stdout[-3000:] + result.stderr
+    result = run_reframe("--dry-run", words=words, **where, only="point_to_point.py", ended=0)
     written = {
         f"{path.parts[-3]}-{fabric_of(path, result.stdout)}.txt": normalised(path.read_text())
         for path in sorted((tmp_path / "stage").rglob("rfm_job.sh"))
@@ -79,8 +79,7 @@ def test_a_job_on_one_node_asks_slurm_for_slingshots_network(run_reframe, tmp_pa
     words = f"--dry-run --system=mysystem --stage={tmp_path}/stage --keep-stage-files"
     words += " -p mpich-spack -P ppn=2 -P pinning=bunch -n ImbPointToPoint"
     config = synthetic_site.write(tmp_path / "site", system) / "site_configs" / "settings.py"
-    result = run_reframe(*words.split(), config=config, only="point_to_point.py")
-    assert result.returncode == 0, result.stdout[-3000:] + result.stderr
+    result = run_reframe(words=words, config=config, only="point_to_point.py", ended=0)
     scripts = (tmp_path / "stage").rglob("rfm_job.sh")
     written = {fabric_of(path, result.stdout): path.read_text() for path in scripts}
     assert set(written) == {"shm", "ss200"} and "--network" not in written["ss200"]

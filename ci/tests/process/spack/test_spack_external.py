@@ -5,15 +5,15 @@ is refused before anything is compiled for it.
 import json
 import re
 import shlex
-import subprocess
 from pathlib import Path
 
 import pytest
 
 import synthetic_stack
-from folders import DATA
+from folders import DATA, write
 from mpibench.stacks import probe
 from mpibench.stacks.spack import description, lock, scope
+from programs import finished
 from reframe_tests.harness.evidence import recorder
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.vocabulary import BadInput
@@ -37,14 +37,10 @@ def compilers(tmp_path_factory):
     made = {}
     (folder / "mpi.h").write_text(HEADER)
     for mpi, launcher in synthetic_stack.DEBIAN_LAUNCHERS.items():
-        script = folder / f"mpicc.{mpi}"
-        words = [*recorder.compilers()[0], f"-I{folder}"]
-        script.write_text(
-            f'#!/bin/sh\nexec {shlex.join(words)} "$@" '
-            f"{shlex.quote(str(probe.examine(launcher).library))}\n"
-        )
-        script.chmod(0o755)
-        made[f"mpicc.{mpi}"] = str(script)
+        words = shlex.join([*recorder.compilers()[0], f"-I{folder}"])
+        library = shlex.quote(str(probe.examine(launcher).library))
+        text = f'#!/bin/sh\nexec {words} "$@" {library}\n'
+        made[f"mpicc.{mpi}"] = str(write(folder / f"mpicc.{mpi}", text, executable=True))
     return made
 
 
@@ -117,22 +113,17 @@ def test_what_spack_finds_is_asked_who_it_is_before_it_is_written(tmp_path, comp
 
 
 @pytest.mark.parametrize("name", synthetic_stack.DEBIAN_LAUNCHERS)
-def test_the_links_of_the_debian_example_are_enough_to_start_ranks(tmp_path, name, monkeypatch):
+def test_the_links_of_the_debian_example_are_enough_to_start_ranks(tmp_path, name):
     """A launcher looks for its own helpers where it lies, and a link to it lies elsewhere."""
     head = EXAMPLE.read_text().split("packages:")[0]
     script = "\n".join(re.findall(r"(?m)^#   (.*)$", head)).replace("/opt/mpi/", f"{tmp_path}/")
-    subprocess.run(["bash", "-eu", "-c", script], check=True, timeout=60)
-    for variable in (
-        "ALLOW_RUN_AS_ROOT",
-        "ALLOW_RUN_AS_ROOT_CONFIRM",
-        "MCA_rmaps_base_oversubscribe",
-    ):
-        monkeypatch.setenv(f"OMPI_{variable}", "1")
-    monkeypatch.setenv("HYDRA_LAUNCHER", "fork")
+    assert finished("bash", "-eu", "-c", script).returncode == 0
+    variables = "ALLOW_RUN_AS_ROOT ALLOW_RUN_AS_ROOT_CONFIRM MCA_rmaps_base_oversubscribe"
+    environ = {"HYDRA_LAUNCHER": "fork"}
+    environ |= {f"OMPI_{variable}": "1" for variable in variables.split()}
     for launcher in ("mpirun", "mpiexec"):
         # Of ranks that end at once Debian's mpirun may lose what they
         # said, seen once beside other tests.
-        ranks = ["sh", "-c", "echo started; sleep 1"]
-        command = [str(tmp_path / name / "bin" / launcher), "-n", "2", *ranks]
-        done = subprocess.run(command, text=True, capture_output=True, timeout=300)
+        ranks = ("sh", "-c", "echo started; sleep 1")
+        done = finished(tmp_path / name / "bin" / launcher, "-n", 2, *ranks, environ=environ)
         assert done.stdout.split() == ["started"] * 2, done

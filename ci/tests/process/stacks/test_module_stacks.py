@@ -3,27 +3,25 @@ Environment Modules: found, refused, compared afterwards.
 """
 
 import json
-import os
-import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import module_systems
 import synthetic_stack as synthetic
+from folders import write
 from mpibench.cli import main
 from mpibench.commands import stacks as stacks_command
 from mpibench.commands.listings import doctor
 from mpibench.stacks import modules, system
+from programs import finished
 from reframe_tests.harness.cases.job import modules as job_modules
 from reframe_tests.harness.stacks import metadata
 from reframe_tests.harness.stacks.modules import Module
-from reframe_tests.harness.stacks.stack import Stack, judge_modules
+from reframe_tests.harness.stacks.stack import judge_modules
 from reframe_tests.harness.vocabulary import BadInput
-
-Add = Callable[..., Stack]
+from refusals import refusal
 
 
 @pytest.fixture(params=module_systems.KINDS)
@@ -62,12 +60,6 @@ def prefix(there, tmp_path):
     synthetic.make_open_mpi(prefix)
     there.write_mpi("openmpi/4.1.4", prefix)
     return prefix
-
-
-def refused(add, *names, **words):
-    with pytest.raises(BadInput) as refusal:
-        add(*names, **words)
-    return str(refusal.value)
 
 
 # ---- what is found ----
@@ -117,7 +109,7 @@ def test_a_module_that_cannot_be_loaded_is_refused(add, there, prefix, tmp_path)
     there.write("broken/1", "setenv ONE")
     there.write_mpi("mpich/4.0", tmp_path / "opt/mpich", "conflict openmpi")
     for name in ("openmpi/9.9", "broken/1", "mpich/4.0"):
-        said = refused(add, "openmpi/4.1.4", name)
+        said = refusal(add, "openmpi/4.1.4", name)
         assert said.startswith(f"module {name} cannot be loaded by {there.kind} (")
     assert not list((tmp_path / "project").rglob("stack.json"))
 
@@ -128,13 +120,11 @@ def test_a_module_that_takes_another_ones_place_is_refused(add, there, prefix, t
     """
     if there.kind == "lmod":
         for name in ("one/1", "two/2"):
-            path = there.tree / f"{name}.lua"
-            path.parent.mkdir(parents=True)
-            path.write_text('family("MPI")\n')
+            write(there.tree / f"{name}.lua", 'family("MPI")\n')
     else:
         there.write("one/1", "conflict two")
         there.write("two/2", "module unload one")
-    said = refused(add, "openmpi/4.1.4", "one/1", "two/2")
+    said = refusal(add, "openmpi/4.1.4", "one/1", "two/2")
     assert said.startswith("module two/2 conflicts with one/1, which it unloads")
 
 
@@ -149,7 +139,7 @@ def test_a_module_that_prints_to_stdout_is_refused(add, there, prefix, text):
     if there.kind == "lmod" and text == "hello there":
         (there.tree / "talk/2").unlink()
         (there.tree / "talk/2.lua").write_text(f'print("{text}")\n')
-    assert "on standard output" in refused(add, "talk/2")
+    assert "on standard output" in refusal(add, "talk/2")
 
 
 @pytest.mark.parametrize("there", ["lmod"], indirect=True)
@@ -179,20 +169,23 @@ def test_doctor_names_the_module_that_changed_or_vanished(add, there, prefix, mo
     monkeypatch.setattr(modules, "find_system", lambda name=None: there.kind)
     there.write("base/1", "setenv BASE yes")
     stack = add("base", "openmpi/4.1.4")
-    [fine] = doctor.check_modules([stack], None)
+
+    def look():
+        [finding] = doctor.check_modules([stack], None)
+        return finding
+
+    fine = look()
     assert (fine.subject, fine.state) == ("modules of openmpi-system", doctor.OK)
     there.write_mpi("openmpi/4.1.4", prefix, "setenv OMPI_MCA_btl tcp,self")
-    [changed] = doctor.check_modules([stack], None)
+    changed = look()
     assert changed.state == doctor.MISSING
     assert changed.detail.startswith("module openmpi/4.1.4 changed after")
     there.write_mpi("openmpi/4.1.4", prefix)
     there.write("base/2", "setenv BASE yes")
-    [moved] = doctor.check_modules([stack], None)
-    assert "base/2 is; perhaps a default changed" in moved.detail
+    assert "base/2 is; perhaps a default changed" in look().detail
     (there.tree / "base/2").unlink()
     (there.tree / "openmpi/4.1.4").unlink()
-    [vanished] = doctor.check_modules([stack], None)
-    assert vanished.detail.startswith(f"module openmpi/4.1.4 cannot be loaded by {there.kind}")
+    assert look().detail.startswith(f"module openmpi/4.1.4 cannot be loaded by {there.kind}")
 
 
 # ---- what jobs do ----
@@ -215,18 +208,9 @@ def write_job(there, stack, stage):
     """A job script on a stack as ReFrame and the harness write it; instead
     of measuring it says which mpirun it finds.
     """
-    stage.mkdir(exist_ok=True)
-    partition = {"name": "p", "scheduler": "local", "launcher": "local", "environs": [stack.name]}
-    system = {"name": "s", "hostnames": [".*"], "partitions": [partition]}
-    configuration = {
-        "systems": [{**system, "modules_system": there.kind}],
-        "environments": [metadata.environment_of(stack)],
-        "general": [{"remote_detect": False}],
-    }
-    settings = stage / "settings.json"
-    settings.write_text(json.dumps(configuration))
-    words = [sys.executable, "-c", EMIT, str(settings)]
-    written = subprocess.run(words, text=True, capture_output=True)
+    configuration = synthetic.configuration_of(stack, modules_system=there.kind)
+    settings = write(stage / "settings.json", json.dumps(configuration))
+    written = finished(sys.executable, "-c", EMIT, settings)
     assert f"module load {stack.modules[0].name}" in written.stdout, written.stderr
     check = "\n".join(job_modules.write_check(stack))
     (stage / "job.sh").write_text(f'{written.stdout}{check}\necho "$(command -v mpirun)"\n')
@@ -234,13 +218,7 @@ def write_job(there, stack, stage):
 
 
 def run_job(job, **environ):
-    return subprocess.run(
-        ["/bin/bash", job.name],
-        cwd=job.parent,
-        env={**os.environ, **environ},
-        text=True,
-        capture_output=True,
-    )
+    return finished("/bin/bash", job.name, cwd=job.parent, environ=environ)
 
 
 def test_a_job_loads_the_modules_and_its_log_shows_it(add, there, prefix, tmp_path):
@@ -251,45 +229,42 @@ def test_a_job_loads_the_modules_and_its_log_shows_it(add, there, prefix, tmp_pa
     there.write("other/1", "setenv OTHER yes", "prepend-path PATH /other/bin")
     stack = add("base/1", "openmpi", env={"BASE": "no"})
     job = write_job(there, stack, tmp_path / "stage")
+
+    def said():
+        return judge_modules(stack, job.parent)[1]
+
     other = f"cd {job.parent} && module load other/1 && export PATH=/venv/bin:$PATH && bash job.sh"
     for run in (lambda: run_job(job), lambda: there.shell(other)):
         done = run()
         assert (done.returncode, done.stdout) == (0, f"{prefix}/bin/mpirun\n"), done.stderr
-        assert judge_modules(stack, job.parent)[1] == []
+        assert said() == []
     there.write_mpi("openmpi/4.1.5", prefix)
     done = run_job(job)
     assert done.returncode == 1 and "loaded are: base/1:openmpi/4.1.5" in done.stderr
-    assert "perhaps a default changed" in judge_modules(stack, job.parent)[1][0]
+    assert "perhaps a default changed" in said()[0]
     for version in ("4.1.4", "4.1.5"):
         (there.tree / "openmpi" / version).unlink()
     done = run_job(job)
     assert (done.returncode, done.stdout) == (1, "")
     assert "mpibench: not loaded: openmpi" in done.stderr
-    [said] = judge_modules(stack, job.parent)[1]
-    assert said.startswith("module openmpi/4.1.4 is gone")
+    assert said()[0].startswith("module openmpi/4.1.4 is gone")
     Path(stack.loaded.init).unlink()
     assert run_job(job, BASH_ENV="").returncode == 1
-    assert "is not loaded" in judge_modules(stack, job.parent)[1][0]
+    assert "is not loaded" in said()[0]
 
 
 # ---- Modules that would hold up or mislead whoever registers them:
 # one sentence each, and nothing waits ----
 
 
-@pytest.fixture
-def with_envmod(tmp_path, monkeypatch):
-    found = module_systems.set_up("envmod", tmp_path / "site")
-    module_systems.enter(found, monkeypatch)
-    return found
-
-
-def test_a_module_that_holds_a_shell_up_is_refused(with_envmod, monkeypatch):
+@pytest.mark.parametrize("there", ["envmod"], indirect=True)
+def test_a_module_that_holds_a_shell_up_is_refused(there, monkeypatch):
     """One that waits, and one that leaves a process. Python is not shown what is done for
     shells only, and the shell is the second that loads it.
     """
     monkeypatch.setattr(modules, "LIMIT_S", 4.0)
     for line in ("after 60000", "exec sleep 60 &"):
         shell_only = f"if {{[module-info shell bash]}} {{ {line} }}"
-        with_envmod.write("slow/1", shell_only, "setenv SLOW yes")
+        there.write("slow/1", shell_only, "setenv SLOW yes")
         with pytest.raises(BadInput, match="does not load within 4 s"):
-            modules.load([Module("slow/1")], with_envmod.kind)
+            modules.load([Module("slow/1")], there.kind)

@@ -2,15 +2,20 @@
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from programs import finished
 from reframe_tests.harness.stacks import metadata
-from synthetic_stack import change, write_stack
+from synthetic_stack import change, configuration_of, write_stack
+
+
+def variables(printed):
+    """What ``env -0`` printed, by name."""
+    return dict(row.split("=", 1) for row in printed.split("\0")[:-1])
 
 
 def exported(environment, before):
@@ -19,10 +24,7 @@ def exported(environment, before):
     """
     lines = [f"export {name}={value}" for name, value in environment["env_vars"]]
     script = "\n".join([*lines, "exec /usr/bin/env -0"])
-    done = subprocess.run(
-        ["/bin/bash", "-c", script], env=before, capture_output=True, text=True, check=True
-    )
-    return dict(row.split("=", 1) for row in done.stdout.split("\0")[:-1])
+    return variables(finished("/bin/bash", "-c", script, env=before).stdout)
 
 
 TEXT = st.text(
@@ -54,6 +56,23 @@ def test_what_the_shell_sets_is_what_entering_a_stack_sets(value, folders, befor
     assert inside["SOME_PATH"] == ":".join([*folders, *filter(None, [before])])
 
 
+PROBE = """
+import reframe as rfm
+from reframe.core.builtins import sanity_function
+
+
+@rfm.simple_test
+class Probe(rfm.RunOnlyRegressionTest):
+    valid_systems = ['*']
+    valid_prog_environs = ['+imb +abi_mpich %mpi=mpich']
+    executable = '/usr/bin/env -0'
+
+    @sanity_function
+    def check(self):
+        return True
+"""
+
+
 def test_environment_survives_in_a_job_script_of_reframe(tmp_path):
     """The whole way: configuration, ReFrame, generated script,
     shell; in a folder that needs quoting.
@@ -62,38 +81,15 @@ def test_environment_survives_in_a_job_script_of_reframe(tmp_path):
         tmp_path / 'it\'s a $HOME "stack"', env_vars={"LITERAL": "a b $HOME ' \" \\ ; # *"}
     )
     stack = metadata.read(source)
-    partition = {"name": "p", "scheduler": "local", "launcher": "local", "environs": [stack.name]}
-    configuration = {
-        "systems": [
-            {"name": "s", "hostnames": [".*"], "partitions": [partition], "prefix": str(tmp_path)}
-        ],
-        "environments": [metadata.environment_of(stack)],
-        "general": [{"remote_detect": False}],
-    }
+    configuration = configuration_of(stack, prefix=str(tmp_path))
     (tmp_path / "settings.json").write_text(json.dumps(configuration))
-    (tmp_path / "probe.py").write_text(
-        "import reframe as rfm\n"
-        "from reframe.core.builtins import sanity_function\n\n\n"
-        "@rfm.simple_test\n"
-        "class Probe(rfm.RunOnlyRegressionTest):\n"
-        "    valid_systems = ['*']\n"
-        "    valid_prog_environs = ['+imb +abi_mpich %mpi=mpich']\n"
-        "    executable = '/usr/bin/env -0'\n\n"
-        "    @sanity_function\n"
-        "    def check(self):\n"
-        "        return True\n"
-    )
+    (tmp_path / "probe.py").write_text(PROBE)
     before = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "LD_LIBRARY_PATH": "/old"}
     words = "-C settings.json -c probe.py -r --keep-stage-files"
-    done = subprocess.run(
-        [str(Path(sys.executable).with_name("reframe")), *words.split()],
-        cwd=tmp_path,
-        env=before,
-        capture_output=True,
-        text=True,
-    )
+    reframe = Path(sys.executable).with_name("reframe")
+    done = finished(reframe, *words.split(), cwd=tmp_path, env=before)
     assert done.returncode == 0, done.stdout + done.stderr
     (output,) = (tmp_path / "stage").rglob("rfm_job.out")
-    inside = dict(row.split("=", 1) for row in output.read_text().split("\0")[:-1])
+    inside = variables(output.read_text())
     entered = metadata.enter(stack, before)
     assert {name: inside[name] for name in entered} == entered

@@ -4,7 +4,6 @@ which sentence, and that nothing half done stays.
 
 import fcntl
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,10 +12,8 @@ import synthetic_stack as synthetic
 from mpibench.stacks import probe, system
 from reframe_tests.harness.mpis import registry
 from reframe_tests.harness.stacks import metadata
-from reframe_tests.harness.stacks.stack import Stack
 from reframe_tests.harness.vocabulary import BadInput
-
-Add = Callable[..., Stack]
+from refusals import refusal
 
 
 @pytest.fixture
@@ -44,35 +41,30 @@ def left(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("answer", "mpi", "version", "device"),
+    ("answer", "who"),
     [
-        ("Intel(R) MPI Library 2021.18.1 for Linux* OS\n", "intelmpi", "2021.18.1", ""),
+        ("Intel(R) MPI Library 2021.18.1 for Linux* OS\n", "intelmpi 2021.18.1 "),
         (
             "MPICH Version:      5.0.2\nMPICH Device:       ch4:ucx ofi\n",
-            "mpich",
-            "5.0.2",
-            "ch4:ucx,ofi",
+            "mpich 5.0.2 ch4:ucx,ofi",
         ),
         (
             "MVAPICH2 Version      :\t2.3.7\nMVAPICH2 Device       :\tch3:mrail\n",
-            "mvapich2",
-            "2.3.7",
-            "ch3:mrail",
+            "mvapich2 2.3.7 ch3:mrail",
         ),
-        ("Open MPI v5.0.0rc12, package: x\n", "openmpi", "5.0.0rc12", ""),
-        ("MPI VERSION    : CRAY MPICH version 8.1.27", "craympich", "8.1.27", ""),
+        ("Open MPI v5.0.0rc12, package: x\n", "openmpi 5.0.0rc12 "),
+        ("MPI VERSION    : CRAY MPICH version 8.1.27", "craympich 8.1.27 "),
         (
             "=== ParaStation MPI 5.10.0-1 ===\n4.1.1\nMPICH Version:\t4.1.1\n",
-            "parastation",
-            "5.10.0-1",
-            "",
+            "parastation 5.10.0-1 ",
         ),
     ],
 )
-def test_the_answer_tells_who_a_library_is(answer, mpi, version, device):
+def test_the_answer_tells_who_a_library_is(answer, who):
     found = probe.identify(answer, "/opt/libmpi.so")
-    assert (found.mpi, found.version, found.device) == (mpi, version, device)
-    assert found.abi == registry.known()[mpi].abi
+    version = found.version
+    assert f"{found.mpi} {version} {found.device}" == who
+    assert found.abi == registry.known()[found.mpi].abi
     assert re.search(found.pattern, answer)
     assert not re.search(found.pattern, answer.replace(version, version + "1"))
 
@@ -143,17 +135,11 @@ def test_a_binary_that_does_not_run_here_is_left_out_and_said(add, tmp_path):
 # ---- what is refused ----
 
 
-def refused(add, *words, **options):
-    with pytest.raises(BadInput) as refusal:
-        add(*words, **options)
-    return str(refusal.value)
-
-
 def test_a_launcher_of_another_installation_is_refused(add, tmp_path):
     mpirun = synthetic.make_open_mpi(tmp_path / "opt", size="1")
-    assert "two worlds of one rank" in refused(add, mpirun)
+    assert "two worlds of one rank" in refusal(add, mpirun)
     mpirun.write_text(mpirun.read_text().replace("for rank", "echo no slots; exit 3\nfor rank"))
-    assert "(exit status 3): no slots" in refused(add, mpirun)
+    assert "(exit status 3): no slots" in refusal(add, mpirun)
     assert left(tmp_path) == []
 
 
@@ -169,7 +155,7 @@ def test_binaries_of_another_abi_or_none_at_all_are_refused(add, tmp_path):
         ("late", "none of the 1 binaries runs on"),
         ("fake", "does not start as a program of imb"),
     ):
-        assert reason in refused(add, mpirun, binaries=[tmp_path / folder])
+        assert reason in refusal(add, mpirun, binaries=[tmp_path / folder])
     assert left(tmp_path) == []
 
 
@@ -181,7 +167,7 @@ def test_what_a_killed_command_left_is_taken_over(add, tmp_path):
     (into / "made").touch()
     with (into / system.UNFINISHED).open("x") as mark:
         fcntl.flock(mark, fcntl.LOCK_EX)
-        assert "is running in" in refused(add, mpirun, into=into)
+        assert "is running in" in refusal(add, mpirun, into=into)
         assert (into / "made").exists() and (into / system.UNFINISHED).exists()
     (tmp_path / "link").symlink_to(into)
     assert Path(add(mpirun, name="other", into=tmp_path / "link").source) == into / "stack.json"

@@ -1,24 +1,24 @@
 """``mpibench vet --local`` as Slurm starts it: a program by itself, on a node without any package."""
 
-import shutil
-import subprocess
 import sys
 from pathlib import Path
 
+from folders import write
 from mpibench_vet import local
+from programs import finished
 
 HEAVY = ("polars", "reframe", "typer", "msgspec", "yaml", "mpibench")
 
 
 def start(*words):
-    program = [sys.executable, "-I", "-S", "-X", "importtime", str(Path(local.__file__).resolve())]
-    return subprocess.run([*program, *words], capture_output=True, text=True, check=False)
+    program = Path(local.__file__).resolve()
+    return finished(sys.executable, "-I", "-S", "-X", "importtime", program, *words)
 
 
 def test_it_learns_and_judges_by_itself_and_loads_no_package(tmp_path):
     learned, state = tmp_path / "learned", tmp_path / "state"
-    assert start("--learned", str(learned), "--learn").returncode == local.RIGHT
-    done = start("--learned", str(learned), "--state", str(state))
+    assert start("--learned", learned, "--learn").returncode == local.RIGHT
+    done = start("--learned", learned, "--state", state)
     assert (done.returncode, done.stdout) == (local.RIGHT, ""), done.stderr
     assert state.exists()
     loaded = {
@@ -30,12 +30,11 @@ def test_it_learns_and_judges_by_itself_and_loads_no_package(tmp_path):
 
 def test_what_cannot_look_calls_no_node_bad(tmp_path):
     """Slurm would drain every node that a checkout with a missing file looks at."""
-    alone = tmp_path / "ci" / "mpibench_vet" / "local.py"
-    alone.parent.mkdir(parents=True)
-    shutil.copy(local.__file__, alone)
-    done = subprocess.run([sys.executable, "-I", str(alone)], capture_output=True, text=True)
+    text = Path(local.__file__).read_text()
+    alone = write(tmp_path / "ci" / "mpibench_vet" / "local.py", text)
+    done = finished(sys.executable, "-I", alone)
     assert (done.returncode, len(done.stderr.splitlines())) == (local.UNDECIDED, 1)
-    assert start("--learned", str(tmp_path / "ci" / "none"), "--learn").returncode == local.RIGHT
+    assert start("--learned", tmp_path / "ci" / "none", "--learn").returncode == local.RIGHT
     assert start("--learned", "/proc/none", "--learn").returncode == local.UNDECIDED
 
 
@@ -45,7 +44,7 @@ def test_the_command_waits_for_no_other(tmp_path):
         "import sys; from mpibench import exit_status; from mpibench_vet.commands import app; "
     )
     program += "status = exit_status.run(app, ['--local']); print(*sys.modules); sys.exit(status)"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    done = finished(sys.executable, "-c", program)
     assert done.returncode == local.UNDECIDED, done.stderr
     said, loaded = done.stdout.splitlines()
     assert said and {"mpibench.cli", "mpibench.store", "polars", "reframe"}.isdisjoint(

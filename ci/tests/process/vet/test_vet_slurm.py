@@ -4,6 +4,7 @@ import os
 
 import pytest
 
+from folders import write
 from mpibench_vet import PREFIX, slurm
 from mpibench_vet.reasons import FACTS, FAIL, NodeReason, NodeVerdict, Why
 from refusals import refused_as
@@ -45,17 +46,15 @@ esac
 @pytest.fixture
 def asked(tmp_path, monkeypatch):
     """What a stand-in for ``scontrol`` was asked for, a line a call."""
-    programs = {
-        "scontrol": SCONTROL.format(folder=tmp_path),
-        "squeue": SQUEUE.format(folder=tmp_path),
-        "scancel": f'#!/bin/sh\necho "$*" >> {tmp_path}/cancelled\n',
-    }
-    (tmp_path / "steps").write_text("7.2 c4\n7.interactive c4\n")
-    (tmp_path / "state").write_text(f"8 RUNNING 1 c1\n7 RUNNING {os.getuid()} c[4,7]\n")
-    for name, text in programs.items():
-        (tmp_path / name).write_text(text)
-        (tmp_path / name).chmod(0o755)
-    (tmp_path / "nodes").write_text(NODES)
+    for name, text in (
+        ("scontrol", SCONTROL.format(folder=tmp_path)),
+        ("squeue", SQUEUE.format(folder=tmp_path)),
+        ("scancel", f'#!/bin/sh\necho "$*" >> {tmp_path}/cancelled\n'),
+        ("steps", "7.2 c4\n7.interactive c4\n"),
+        ("state", f"8 RUNNING 1 c1\n7 RUNNING {os.getuid()} c[4,7]\n"),
+        ("nodes", NODES),
+    ):
+        write(tmp_path / name, text, executable=True)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
     return tmp_path / "asked"
 
@@ -140,11 +139,16 @@ def test_no_more_are_drained_than_may_be(asked):
     assert not set("$'`\"") & set(reason)
 
 
+def holding(passed, *names):
+    """Nodes that are kept for a vetting, which they pass or not."""
+    known = slurm.read_nodes()
+    return slurm.held([known[name] for name in names], lambda name: passed)
+
+
 @pytest.mark.parametrize("passed", [True, False])
 def test_only_what_this_command_drained_is_resumed_and_stays_so_if_it_passes(asked, passed):
-    known = slurm.read_nodes()
     (asked.parent / "in-use").touch()
-    with slurm.held([known["c1"], known["c2"]], lambda name: passed) as name:
+    with holding(passed, "c1", "c2") as name:
         pass
     created, resumed, *rest = changes(asked)
     assert f"reservationname={name}" in created
@@ -156,18 +160,16 @@ def test_only_what_this_command_drained_is_resumed_and_stays_so_if_it_passes(ask
 
 
 def test_where_no_reservation_is_to_be_had_nothing_is_resumed(asked):
-    known = slurm.read_nodes()
     refusing = (asked.parent / "scontrol").read_text().replace('echo "$3 "', "exit 1; echo")
     (asked.parent / "scontrol").write_text(refusing)
     (asked.parent / "reserved").write_text("No reservations in the system")
-    with refused_as("scheduler-unusable"), slurm.held([known["c2"]], lambda name: True):
+    with refused_as("scheduler-unusable"), holding(True, "c2"):
         raise AssertionError
     assert [line.split()[0] for line in changes(asked)] == ["create"]
 
 
 def test_a_signal_leaves_nothing_reserved_or_in_service(asked):
-    known = slurm.read_nodes()
-    with pytest.raises(KeyboardInterrupt), slurm.held([known["c2"]], lambda name: False):
+    with pytest.raises(KeyboardInterrupt), holding(False, "c2"):
         raise KeyboardInterrupt
     *_, drained, deleted = changes(asked)
     assert drained.startswith("update nodename=c2 state=drain")
@@ -204,18 +206,13 @@ def test_where_draining_is_refused_the_answer_says_so_and_the_others_are_tried(a
 
 
 def test_what_cannot_be_drained_again_stays_in_its_reservation(asked):
-    known = slurm.read_nodes()
-    with (
-        refused_as("scheduler-unusable", "c2.*mpibench-vet-"),
-        slurm.held([known["c2"]], lambda name: False),
-    ):
+    with refused_as("scheduler-unusable", "c2.*mpibench-vet-"), holding(False, "c2"):
         (asked.parent / "refused").touch()
     assert not [line for line in changes(asked) if line.startswith("delete")]
 
 
 def test_what_others_drained_meanwhile_is_left_to_them(asked):
-    known = slurm.read_nodes()
-    with slurm.held([known["c2"]], lambda name: False):
+    with holding(False, "c2"):
         (asked.parent / "nodes").write_text(NODES.replace("mpibench vet 0123", "burnt"))
     assert not [line for line in changes(asked) if "state=drain" in line]
 
@@ -223,10 +220,10 @@ def test_what_others_drained_meanwhile_is_left_to_them(asked):
 def test_a_job_of_the_users_keeps_what_ran_there_before(asked):
     assert slurm.own_job({}) is None
     job = slurm.own_job({"SLURM_JOB_ID": "7"})
-    assert job and job.nodes == ("c4", "c7")
+    assert job.nodes == ("c4", "c7")
     assert job.others() == {"c7": "job 8", "c4": "step 7.2"}
     inside = slurm.own_job({"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "2"})
-    assert inside and inside.others() == {"c7": "job 8"}
+    assert inside.others() == {"c7": "job 8"}
     with pytest.raises(KeyboardInterrupt), job.ending_steps():
         (asked.parent / "steps").write_text("7.2 c4\n7.interactive c4\n7.10 c[4,7]\n7.9 c7\n")
         raise KeyboardInterrupt
@@ -244,7 +241,7 @@ def test_a_job_of_the_users_keeps_what_ran_there_before(asked):
 )
 def test_a_job_that_is_over_or_of_others_is_none_to_vet_in(asked, number, state, code):
     job = slurm.own_job({"SLURM_JOB_ID": "7"})
-    assert job and not job.is_over()
+    assert not job.is_over()
     (asked.parent / "state").write_text(state)
     assert job.is_over()
     with refused_as(code, f"job {number}"):
