@@ -252,7 +252,8 @@ class Bucket:
             for name in sessions[cases]:
                 if name != cases:
                     put(name)
-            put(cases, mark)
+            if (folder / cases).is_file():  # else it is not whole here, and stays marked there
+                put(cases, mark)
 
         alone = sessions.pop("", [])
         first_page = "index.html"
