@@ -26,11 +26,12 @@ def elsewhere(folder: Path | None) -> Any:
     """What copies folders to the address, such as ``s3://BUCKET/FOLDER``, that was given instead of
     a folder, and back; ``None`` for a folder.
     """
-    said = re.fullmatch(r"(\w+):(?:/(.*))?", str(folder))  # a Path has one slash there, or none
+    # A Path has one slash there, or none. A folder whose name ends so is given with all before it.
+    said = re.fullmatch(r"([^/]*):(?:/(.*))?", str(folder), re.DOTALL)
     if said is None:
         return None
     scheme, place = said[1], said[2] or ""
-    return tools.find(tools.PLACES, scheme.lower(), f"'{scheme}://{place}'")(place)
+    return tools.find(tools.PLACES, scheme.lower(), repr(f"{scheme}://{place}"))(place)
 
 
 def fetched(context: typer.Context, folder: Path | None) -> Path | None:

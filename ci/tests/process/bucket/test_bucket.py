@@ -10,13 +10,16 @@ import threading
 import time
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
-from datetime import timedelta
+from datetime import datetime, timezone
 from pathlib import Path
 
 import pytest
+import typer
 
 from mpibench import cli
+from mpibench.store.records import Withdrawal
 from mpibench.store.store import Store
+from reframe_tests.harness.vocabulary import BadInput
 from refusals import refused_as
 from synthetic_verdicts import write_session
 
@@ -72,6 +75,10 @@ def ask(endpoint, question, data=b""):
 def keys(s3):
     pages = s3.get_paginator("list_objects_v2").paginate(Bucket="results")
     return [one["Key"] for page in pages for one in page.get("Contents", ())]
+
+
+def is_mark(s3, key):
+    return s3.head_object(Bucket="results", Key=key)["ContentLength"] == buckets.MARK_BYTES
 
 
 def listed(capsys):
@@ -206,23 +213,196 @@ def test_a_killed_writer_loses_nothing(s3, tmp_path, capsys):
     finally:
         writer.kill()
         writer.wait()
-    whole = [key for key in keys(s3) if key.startswith("all/cases/")]
+    whole = [key for key in keys(s3) if key.startswith("all/cases/") and not is_mark(s3, key)]
     assert 1 <= len(whole) == len(listed(capsys))
     Bucket(PLACE).send(tmp_path)
     assert len(listed(capsys)) == len([*tmp_path.glob("cases/*/*/*.parquet")]) >= len(whole)
 
 
-def test_a_session_without_its_cases_is_left_out_and_later_refused(
-    s3, tmp_path, capsys, monkeypatch
+@pytest.mark.parametrize("left", [None, b"m" * buckets.MARK_BYTES])
+def test_no_verdict_takes_a_night_for_the_newest_beside_one_that_is_not_whole(
+    s3, tmp_path, capsys, left
 ):
+    """The newest night lacks its cases, or has a writer's mark instead of them."""
     names = [write_session(tmp_path, night) for night in range(2)]
     Bucket(PLACE).send(tmp_path)
     [lost] = [key for key in keys(s3) if key.startswith("all/cases/") and names[1] in key]
     s3.delete_object(Bucket="results", Key=lost)
+    if left:
+        s3.put_object(Bucket="results", Key=lost, Body=left)
     assert listed(capsys) == ["testbed"]
     assert names[1] in refused(capsys, *GATE, "--session", names[1])
-    monkeypatch.setattr(buckets, "UNFINISHED", timedelta(0))
-    assert names[1] in refused(capsys, *GATE, "--session", names[0])
+    assert names[1] in refused(capsys, *GATE)
+    assert "2 files" not in Bucket(PLACE).send(tmp_path) and len(listed(capsys)) == 2
+    assert not any("refused" in key for key in keys(s3))
+
+
+def test_a_session_that_is_whole_on_one_of_its_systems_is_not_whole(s3, tmp_path, capsys):
+    name = write_session(tmp_path, 0, system="testbed")
+    other = write_session(tmp_path, 1, system="other")
+    Bucket(PLACE).send(tmp_path)
+    assert len(listed(capsys)) == 2
+    for key in keys(s3):
+        if other in key and "/cases/" in key:
+            s3.delete_object(Bucket="results", Key=key)
+        elif name in key:  # one session on both
+            s3.copy_object(
+                Bucket="results",
+                Key=key.replace(name, other),
+                CopySource={"Bucket": "results", "Key": key},
+            )
+            s3.delete_object(Bucket="results", Key=key)
+    assert "no session" in refused(capsys, *GATE)
+    write_session(tmp_path / "older", 2, system="testbed", night=-1)
+    Bucket(PLACE).send(tmp_path / "older")
+    assert other in refused(capsys, *GATE)
+
+
+def test_of_two_writers_of_one_session_one_is_refused_and_nothing_is_mixed(s3, tmp_path):
+    folders = [tmp_path / name for name in ("one", "other")]
+    for number, folder in enumerate(folders):
+        write_session(folder, 0, noise=0.01 * (number + 1))
+
+    def send(folder):
+        try:
+            return Bucket(PLACE).send(folder)
+        except BadInput as error:
+            assert error.code == "changed-since"
+            return None
+
+    for _ in range(5):
+        with ThreadPoolExecutor() as pool:
+            sent = [*pool.map(send, folders)]
+        with Bucket(PLACE).fetched() as copy:
+            there = [path.read_bytes() for path in copy.glob("samples/*/*/*")]
+        if there:
+            [samples] = there
+            own = [path.read_bytes() for folder in folders for path in folder.glob("samples/*/*/*")]
+            assert samples in own
+        else:
+            assert not any(sent)
+    assert Bucket(PLACE).send(folders[0])
+
+
+def test_a_writer_that_lost_its_session_to_another_replaces_nothing(s3, tmp_path, monkeypatch):
+    for name, noise in {"one": 0.01, "other": 0.02}.items():
+        write_session(tmp_path / name, 0, noise=noise)
+    Bucket(PLACE).send(tmp_path / "other")
+    put = Bucket._put
+
+    def overtaken(self, name, content, version):
+        if name.startswith("samples/"):
+            monkeypatch.setattr(Bucket, "_put", put)
+            write_session(tmp_path / "other", 0, noise=0.03)
+            Bucket(PLACE).send(tmp_path / "other")
+        return put(self, name, content, version)
+
+    monkeypatch.setattr(Bucket, "_put", overtaken)
+    with refused_as("changed-since", "samples/"):
+        Bucket(PLACE).send(tmp_path / "one")
+    assert "0 files" in Bucket(PLACE).send(tmp_path / "other")
+
+
+def test_what_another_wrote_meanwhile_is_not_replaced_or_removed(s3, tmp_path):
+    session = write_session(tmp_path, 0)
+    Bucket(PLACE).send(tmp_path)
+    key = f"all/withdrawn/{session}.json"
+    with refused_as("changed-since", key), Bucket(PLACE).fetched() as folder:
+        Store(folder).withdraw(session, "cable")
+        s3.put_object(Bucket="results", Key=key, Body=b"of another")
+    s3.delete_object(Bucket="results", Key=key)
+    with Bucket(PLACE).fetched() as folder:
+        Store(folder).withdraw(session, "cable")
+    with refused_as("changed-since", key), Bucket(PLACE).fetched() as folder:
+        Store(folder).restore(session)
+        s3.put_object(Bucket="results", Key=key, Body=b"of another")
+    assert s3.get_object(Bucket="results", Key=key)["Body"].read() == b"of another"
+
+
+def test_a_newer_record_is_not_replaced_by_an_export(s3, tmp_path):
+    session = write_session(tmp_path, 0)
+    for hour in (8, 9, 7):
+        when = datetime(2026, 1, 1, hour, tzinfo=timezone.utc)
+        Withdrawal(session, f"at {hour}", "me", when).keep(tmp_path)
+        said = Bucket(PLACE).send(tmp_path)
+    assert "1 newer record there kept" in said and "0 files of 3" in said
+    with Bucket(PLACE).fetched() as folder:
+        assert Store(folder).withdrawn[session].why == "at 9"
+
+
+@pytest.mark.parametrize("end", [KeyboardInterrupt, ValueError, typer.Exit(2)])
+def test_a_command_that_gave_no_answer_publishes_nothing(s3, tmp_path, end):
+    session = write_session(tmp_path, 0)
+    Bucket(PLACE).send(tmp_path)
+    before = keys(s3)
+    with pytest.raises(end if isinstance(end, type) else type(end)), Bucket(PLACE).fetched() as to:
+        Store(to).withdraw(session, "cable")
+        raise end
+    assert keys(s3) == before
+
+
+def test_an_answer_of_any_status_publishes_what_was_changed(s3, tmp_path):
+    session = write_session(tmp_path, 0)
+    Bucket(PLACE).send(tmp_path)
+    with pytest.raises(typer.Exit), Bucket(PLACE).fetched() as folder:
+        Store(folder).withdraw(session, "cable")
+        path = next(folder.glob("withdrawn/*"))
+        for file in folder.rglob("*.parquet"):
+            file.write_bytes(file.read_bytes())  # another time, the same contents
+        os.utime(path, ns=(0, 0))
+        raise typer.Exit(3)
+    with Bucket(PLACE).fetched() as folder:
+        path = next(folder.glob("withdrawn/*"))
+        times = path.stat()
+        path.write_text(path.read_text().replace("cable", "maint"))
+        os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+    with Bucket(PLACE).fetched() as folder:
+        assert Store(folder).withdrawn[session].why == "maint"
+
+
+def test_one_copy_at_a_time_and_none_at_the_end(s3, tmp_path, monkeypatch):
+    write_session(tmp_path / "dataset", 0)
+    Bucket(PLACE).send(tmp_path / "dataset")
+    (tmp_path / "copies").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "copies"))
+    get, held = Bucket._get, []
+
+    def late(self, name, version, folder):
+        held.append(len([*(tmp_path / "copies").rglob("samples")]))
+        get(self, name, '"another"' if name.startswith("cases/") else version, folder)
+
+    monkeypatch.setattr(Bucket, "_get", late)
+    with refused_as("changed-since"), Bucket(PLACE).fetched():
+        pass
+    assert len(held) == 2 * buckets.ATTEMPTS and max(held) == 1
+    assert not [*(tmp_path / "copies").iterdir()]
+
+
+@pytest.mark.parametrize(
+    "names", [("n" * 300 + ".json",), ("a.json", "a.json/b.json"), ("m/a.json", "m/a.json/b.json")]
+)
+def test_an_object_that_can_be_no_file_is_named(s3, tmp_path, names):
+    write_session(tmp_path, 0)
+    Bucket(PLACE).send(tmp_path)
+    for name in names:
+        s3.put_object(Bucket="results", Key=f"all/{name}", Body=b"{}")
+    with refused_as("file-unreadable", f"the object {names[0]}"), Bucket(PLACE).fetched():
+        pass
+
+
+def test_nothing_to_send_is_no_success(s3, tmp_path, capsys):
+    (tmp_path / "dataset" / "cases" / "system=testbed").mkdir(parents=True)
+    words = ("export", "--out", ADDRESS, "--db")
+    assert "no file" in refused(capsys, *words, str(tmp_path / "results.db"))
+    assert "no dataset" in refused(capsys, *words, str(tmp_path / "absent" / "results.db"))
+
+
+def test_files_behind_links_are_sent_too(s3, tmp_path):
+    write_session(tmp_path / "kept", 0)
+    (tmp_path / "dataset").mkdir()
+    for table in ("cases", "samples"):
+        (tmp_path / "dataset" / table).symlink_to(tmp_path / "kept" / table)
+    assert "2 files of 2" in Bucket(PLACE).send(tmp_path / "dataset")
 
 
 def test_what_is_no_file_of_a_dataset_is_not_read(s3, tmp_path):
@@ -289,12 +469,10 @@ def test_a_store_that_does_not_take_what_a_command_wrote_is_no_success(s3, endpo
 def test_a_bucket_that_never_rests_is_given_up(s3, tmp_path, monkeypatch):
     write_session(tmp_path, 0)
     Bucket(PLACE).send(tmp_path)
-    readable = Bucket._readable
-
-    def then_changed(self):
-        return dict.fromkeys(readable(self), '"another version"')
-
-    monkeypatch.setattr(Bucket, "_readable", then_changed)
+    get = Bucket._get
+    monkeypatch.setattr(
+        Bucket, "_get", lambda self, name, _, folder: get(self, name, '"another"', folder)
+    )
     with refused_as("changed-since"), Bucket(PLACE).fetched():
         pass
 
@@ -315,6 +493,35 @@ def test_a_folder_for_the_copy_that_takes_nothing_is_one_sentence(
     assert "No space left on device" in refused(capsys, *GATE)
 
 
-@pytest.mark.parametrize("address", ["gs://results/all", "s3://"])
-def test_an_address_that_is_none_is_refused(address, capsys):
-    assert address[:4] in refused(capsys, "gate", "--system", "testbed", "--dataset", address)
+ADDRESSES = [
+    "gs://results/all",
+    "s3://",
+    "S3://",
+    " s3://results/all",
+    "s3://results/all ",
+    "s3://results /all",
+    "s3://results/al\nl",
+    "\ns3://results/all",
+    "s3+http://results/all",
+    "my-s3://results/all",
+    "s3://results/../../all",
+    "s3://..",
+]
+
+
+@pytest.mark.parametrize("address", ADDRESSES)
+def test_an_address_that_is_none_is_refused(s3, address, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    write_session(tmp_path / "dataset", 0)
+    words = ("export", "--db", str(tmp_path / "results.db"), "--out", address)
+    assert "3" in refused(capsys, *words) or address[:2] == "gs"
+    refused(capsys, "gate", "--system", "testbed", "--dataset", address)
+    assert [path.name for path in tmp_path.iterdir()] == ["dataset"] and not keys(s3)
+
+
+@pytest.mark.parametrize("name", ["./night:1", "night:1", "s3/a:"])
+def test_a_folder_with_a_colon_is_a_folder(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    session = write_session(Path(name), 0)
+    assert cli.main(["sessions", "withdraw", session, "--why", "cable", "--dataset", name]) == 0
+    assert Path(name, "withdrawn").is_dir()
