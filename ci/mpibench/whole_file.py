@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import io
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from reframe_tests.harness.whole_file import PARTIAL
 from reframe_tests.harness.whole_file import replacing as replacing
@@ -30,20 +31,29 @@ def abandoned(folder: Path) -> list[Path]:
     return [path for path, match in found if match and not Path("/proc", match["pid"]).exists()]
 
 
-def write_text(path: Path, text: str) -> None:
-    """Write a file that the user named: completely or not at all, with its folder; a device, a
-    pipe, or an open file of this process directly.
+@contextlib.contextmanager
+def opened(path: Path) -> Iterator[IO[bytes]]:
+    """A file that the user named, to be written: completely or not at all, with its folder; a
+    device, a pipe, or an open file of this process directly.
     """
     if (descriptor := _descriptor(path)) is not None:
-        with os.fdopen(os.dup(descriptor), "w", encoding="utf-8") as stream:
-            stream.write(text)
+        with os.fdopen(os.dup(descriptor), "wb") as stream:
+            yield stream
         return
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.exists() and not path.is_file():
-        path.write_text(text, encoding="utf-8")  # /dev/stdout, or a folder, which is refused
+        with path.open("wb") as stream:  # /dev/stdout, or a folder, which is refused
+            yield stream
         return
-    with replacing(path.resolve()) as partial:  # what a link points to, not the link
-        partial.write_text(text, encoding="utf-8")
+    # What a link points to, not the link.
+    with replacing(path.resolve()) as partial, partial.open("wb") as stream:
+        yield stream
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text to a file that the user named, as :func:`opened` does."""
+    with opened(path) as stream:
+        stream.write(text.encode())
 
 
 def _descriptor(path: Path) -> int | None:

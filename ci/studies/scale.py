@@ -316,31 +316,32 @@ def read_evidence(folder: Path, _: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def judge_nights(folder: Path, asked: argparse.Namespace) -> dict[str, Any]:
-    """Gate, drift and all values of the first of the systems of a dataset, and the site of all."""
-    found: dict[str, Any] = {}
+#: What is asked of a dataset of nights, each in a process of its own: gate, drift and all values of
+#: the first of its systems, and the site of all.
+ASKED_OF_NIGHTS = {
+    "gate": "gate --session {newest} --system {system} --max-age 10000000 --json"
+    " --dataset {folder}",
+    "drift": "drift --system {system} --json --dataset {folder}",
+    "site": "site --out {folder}/site --dataset {folder}",
+    "csv": "export --csv {folder}/csv --system {system} --out {folder} --sessions 20200101:now",
+}
+
+
+def ask_nights(command: str, folder: Path) -> dict[str, Any]:
+    """One of :data:`ASKED_OF_NIGHTS`."""
     system = Store(folder).systems[0]
     newest = Store(folder).sessions_of(system)[-1]
-    read = f"--dataset {folder}"
-    for name, words in {
-        "gate": f"gate --session {newest} --system {system} --max-age 10000000 --json {read}",
-        "drift": f"drift --system {system} --json {read}",
-        "site": f"site --out {folder / 'site'} {read}",
-        "csv": f"export --csv {folder / 'csv'} --system {system} --out {folder}"
-        " --sessions 20200101:now",
-    }.items():
-        if name == asked.without:
-            continue
-        began = time.process_time()
-        with contextlib.redirect_stdout(io.StringIO()):
-            status = cli.main([*words.split(), "--dataset-only"])
-        if status not in (0, 1, 3):  # answers, as in mpibench.exit_status
-            raise SystemExit(f"{name} gave no answer: exit status {status}")
-        found |= {f"{name}_s": round(time.process_time() - began, 1), f"{name}_status": status}
-        found |= {f"{name}_peak_mb": round(peak_mb())}  # of it and those before
-        print(json.dumps(found), file=sys.stderr)
-    size = sum(path.stat().st_size for path in folder.rglob("*.parquet"))
-    return {**found, "mb": round(size / 1e6, 1)}
+    words = ASKED_OF_NIGHTS[command].format(newest=newest, system=system, folder=folder)
+    began = time.process_time()
+    with contextlib.redirect_stdout(io.StringIO()):
+        status = cli.main([*words.split(), "--dataset-only"])
+    if status not in (0, 1, 3):  # answers, as in mpibench.exit_status
+        raise SystemExit(f"{command} gave no answer: exit status {status}")
+    return {
+        f"{command}_s": round(time.process_time() - began, 1),
+        f"{command}_status": status,
+        f"{command}_peak_mb": round(peak_mb()),
+    }
 
 
 def copy_nights(folder: Path, asked: argparse.Namespace) -> dict[str, Any]:
@@ -475,7 +476,6 @@ ANSWERS = {
     "reading": read_map,
     "rounds": walk_rounds,
     "evidence": read_evidence,
-    "nights": judge_nights,
     "bucket": copy_nights,
 }
 #: Listings, each in a ReFrame of its own.
@@ -488,11 +488,16 @@ def measure(question: str, size: int, asked: argparse.Namespace) -> dict[str, An
         if question in LISTINGS:
             return LISTINGS[question](size, Path(name))
         again = [sys.executable, "-m", "studies.scale", *sys.argv[1:], "--inside", name]
-        for step in ("draw", "answer"):
+        found: dict[str, Any] = {}
+        for step in ("draw", *(asked.commands if question == "nights" else ["answer"])):
             done = subprocess.run(
                 [*again, step, str(size)], stdout=subprocess.PIPE, text=True, check=True
             )
-    found: dict[str, Any] = json.loads(done.stdout)
+            found |= json.loads(done.stdout or "{}")
+            print(json.dumps(found), file=sys.stderr)
+        if question == "nights":
+            size_bytes = sum(path.stat().st_size for path in Path(name).rglob("*.parquet"))
+            found["mb"] = round(size_bytes / 1e6, 1)
     return found
 
 
@@ -501,7 +506,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("question", choices=[*ANSWERS, *LISTINGS])
+    parser.add_argument("question", choices=["nights", *ANSWERS, *LISTINGS])
     parser.add_argument("sizes", type=int, nargs="+", help="nodes, nights, cases or partitions")
     parser.add_argument("--orders", type=int, default=1, help="passes over all pairs of a map")
     parser.add_argument("--rounds", type=int, default=0, help="of a sample; 0: all pairs")
@@ -513,7 +518,13 @@ def main() -> None:
     )
     parser.add_argument("--systems", type=int, default=3, help="of a dataset of nights")
     parser.add_argument("--bucket", help="s3://BUCKET/FOLDER: where nights are copied to")
-    parser.add_argument("--without", choices=["csv"], help="of nights: this takes most memory")
+    parser.add_argument(
+        "--commands",
+        nargs="+",
+        choices=ASKED_OF_NIGHTS,
+        default=[*ASKED_OF_NIGHTS],
+        help="what is asked of nights",
+    )
     parser.add_argument("--folder", type=Path, help="where there is room (default: TMPDIR)")
     parser.add_argument("--inside", nargs=3, help=argparse.SUPPRESS)
     asked = parser.parse_args()
@@ -525,6 +536,8 @@ def main() -> None:
         name, step, size = asked.inside
         if step == "draw":
             draw(asked.question, int(size), asked, Path(name))
+        elif asked.question == "nights":
+            print(json.dumps(ask_nights(step, Path(name))))
         else:
             print(json.dumps(ANSWERS[asked.question](Path(name), asked)))
         return

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import webbrowser
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import IO, TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from mpibench import whole_file
 from reframe_tests.harness import tools
 from reframe_tests.harness.printable import one_line
 from reframe_tests.harness.vocabulary import ROOT, BadInput
@@ -150,11 +152,25 @@ def write(path: Path, text: str, *, err: bool = False) -> None:
     """Write a requested file, and say so."""
     from mpibench.pages import page
 
-    try:
+    with _said(path, err=err):
         page.write(path, text)
+
+
+@contextlib.contextmanager
+def written(path: Path) -> Iterator[IO[bytes]]:
+    """A requested file that is written piece by piece, and what says so."""
+    with _said(path), whole_file.opened(path) as stream:
+        yield stream
+
+
+@contextlib.contextmanager
+def _said(path: Path, *, err: bool = False) -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
+        why = error.strerror or error  # Polars gives no number of an error
         raise BadInput(
-            "cannot-write", f"cannot write {path} ({error.strerror}): give another --out."
+            "cannot-write", f"cannot write {path} ({why}): give another --out."
         ) from None
     typer.echo(f"wrote {path}", err=err)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -30,8 +30,11 @@ from .options import (
     open_store,
     say,
     say_json,
-    write,
+    written,
 )
+
+if TYPE_CHECKING:
+    from mpibench.store.store import Store
 
 SessionId = Annotated[
     str, typer.Argument(help="Session id, or at least its first four characters.")
@@ -85,27 +88,9 @@ def export(
     apostrophe precedes text that starts like a formula (=, +, -, @).
     """
     if csv:
-        import polars as pl
-
-        from mpibench.store.session_values import VALUES
-
         expect_alone(context, "--csv", *_OF_CSV)
         store = open_store(db, fetched(context, out), dataset_only)
-        selection = store.select(store.system_of(system), sessions, where=where)
-        jobs = selection.cases.select("session", "case", "job_id", "nodelist")
-        # No bytes have no bandwidth; a zero where bytes were sent is the worst value there is.
-        values = store.values(selection.system, selection.sessions).filter(
-            (pl.col("value") != 0) | (pl.col("message_bytes") > 0)
-        )
-        rows = values.select(VALUES).collect()
-        rows = rows.join(jobs, on=["session", "case"], maintain_order="left")
-        if not rows.height:
-            raise BadInput(
-                "nothing-measured", f"the cases of {sessions} have no values: measure first."
-            )
-        say(selection.notes, err=True)
-        texts = pl.col(pl.String).str.replace(FORMULA, "'$1")
-        write(csv, rows.with_columns(texts).write_csv(quote_style="non_numeric"))
+        _write_values(store, csv, sessions, where, system)
         return
     if place := elsewhere(out):
         from mpibench.store.store import Store
@@ -120,6 +105,35 @@ def export(
 
     expect_alone(context, "export without --csv", "db", "out", "session")
     typer.echo(dataset.export(db, out or db.parent / "dataset", session))
+
+
+def _write_values(
+    store: Store,
+    path: Path,
+    sessions: str,
+    where: str | None,
+    system: str | None,
+) -> None:
+    """Proven values as CSV, some rows after the other: years of nights do not fit in memory."""
+    import polars as pl
+
+    from mpibench.store.session_values import VALUES
+
+    selection = store.select(store.system_of(system), sessions, where=where, only_zeros=True)
+    jobs = selection.cases.lazy().select("session", "case", "job_id", "nodelist")
+    # No bytes have no bandwidth; a zero where bytes were sent is the worst value there is.
+    values = store.values(selection.system, selection.sessions).filter(
+        (pl.col("value") != 0) | (pl.col("message_bytes") > 0)
+    )
+    rows = values.select(VALUES).join(jobs, on=["session", "case"], maintain_order="left")
+    if rows.limit(1).collect(engine="streaming").is_empty():
+        raise BadInput(
+            "nothing-measured", f"the cases of {sessions} have no values: measure first."
+        )
+    say(selection.notes, err=True)
+    texts = pl.col(pl.String).str.replace(FORMULA, "'$1")
+    with written(path) as stream:
+        rows.with_columns(texts).sink_csv(stream, quote_style="non_numeric")
 
 
 def report(

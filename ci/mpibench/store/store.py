@@ -529,12 +529,14 @@ class Store:
         rename: Mapping[str, str] | None = None,
         for_learning: bool = False,
         unproven_too: bool = False,
+        only_zeros: bool = False,
     ) -> Selection:
         """Eligible values of the sessions a selector means.
 
         :param rename: names of stacks, benchmarks, fabrics or partitions to new ones.
         :param unproven_too: sessions that measured and proved nothing
             are an answer, and not bad input.
+        :param only_zeros: as :meth:`values_of`, for those who need no values but the notes.
         :raises BadInput: nothing is selected, nothing of it may be
             used, or it cannot be used together.
         """
@@ -564,7 +566,7 @@ class Store:
         if not split.eligible.height and not (unproven_too and tried):
             why = "; ".join(notes) or "every case was skipped"
             raise BadInput("bad-option", f"selector {selector!r} has no usable cases ({why}).")
-        measured, more = self.values_of(system, split.eligible)
+        measured, more = self.values_of(system, split.eligible, only_zeros=only_zeros)
         unproven = not_among(eligibility.owed_proof(cases), split.proven, "case")
         planned = cases.filter(pl.col("result") != "skip", ~pl.col("superseded").fill_null(False))
         for old, new in (rename or {}).items():
@@ -608,26 +610,33 @@ class Store:
                         "sessions of one system.",
                     )
 
-    def values_of(self, system: str, cases: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
+    def values_of(
+        self, system: str, cases: pl.DataFrame, *, only_zeros: bool = False
+    ) -> tuple[pl.DataFrame, list[str]]:
         """Judged values of some cases, zeros among them, and what was left out.
 
         Variants of cases whose ranks shared cores end in :data:`OVERSUBSCRIBED`.
 
         :param cases: eligible rows of the table ``cases``.
+        :param only_zeros: only the values of points that are zero or impossible in some case: all
+            that is said of values that were left out, in a part of the memory.
         """
+        point = [name for name in METRIC if name != "quantity"]
         wanted = cases["case"].to_list()
-        samples = (
-            self.values(system, set(cases["session"]))
-            .filter(pl.col("case").is_in(wanted), pl.col("quantity").is_in(JUDGED))
-            .select(VALUES)
-            .collect()
-        )
         variant = pl.col("variant").fill_null("")
         named = pl.concat_str(variant, pl.lit(f",{OVERSUBSCRIBED}")).str.strip_chars_start(",")
         shared = pl.col("case").is_in(cases.filter(SHARED_CORES)["case"].to_list())
-        samples = samples.with_columns(
-            variant=pl.when(shared).then(named).otherwise(pl.col("variant"))
+        rows = (
+            self.values(system, set(cases["session"]))
+            .filter(pl.col("case").is_in(wanted), pl.col("quantity").is_in(JUDGED))
+            .select(VALUES)
+            .with_columns(variant=pl.when(shared).then(named).otherwise(pl.col("variant")))
         )
+        if only_zeros:
+            unusable = (pl.col("value") <= 0) | ~pl.col("value").is_finite()
+            odd = rows.filter(unusable).select(point).unique().collect(engine="streaming").lazy()
+            rows = rows.join(odd, on=point, how="semi", nulls_equal=True, maintain_order="left")
+        samples = rows.collect(engine="streaming" if only_zeros else "auto")
         impossible = samples.filter(
             ~pl.col("value").is_finite()
             | (pl.col("value") < 0)
@@ -649,7 +658,6 @@ class Store:
         )
         kept = samples.filter((pl.col("value") > 0) | zero)
         judged = _one_quantity_a_point(kept)
-        point = [name for name in METRIC if name != "quantity"]
         left = not_among(samples.filter(pl.col("value") == 0), judged.select(point).unique(), point)
         notes = (
             [f"{plural(left.height, 'value')} of zero not used: a ratio to nothing says nothing"]

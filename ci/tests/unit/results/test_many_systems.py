@@ -50,6 +50,23 @@ def test_proven_values_of_a_period_and_condition_become_csv(tmp_path):
         cli.app(["export", "--where", "fabric == 'eth1g'"], standalone_mode=False)
 
 
+def test_what_is_said_of_zeros_needs_no_other_values(tmp_path):
+    largest = max(SIZES)
+
+    def edit(row):
+        return {**row, "value": 0.0} if row["message_bytes"] == largest else row
+
+    names = {"B": "bandwidth_mb_per_s"}
+    for night in range(3):
+        write_session(tmp_path, night, benchmarks=names, edit=edit if night == 1 else dict)
+    whole, few = (
+        Store(tmp_path).select("testbed", "now-100000d:now", only_zeros=only)
+        for only in (False, True)
+    )
+    assert whole.notes == few.notes and len(few.notes) == 2  # of no bytes, and of the largest
+    assert 0 < few.measured.height < whole.measured.height
+
+
 def test_a_night_of_which_not_all_was_judged_is_none_that_passed(tmp_path):
     session = write_session(tmp_path, 0)
     records.answer(tmp_path, session, records.GATE, "nightly", [], finding="busy", unjudged=True)

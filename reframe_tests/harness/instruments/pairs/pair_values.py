@@ -376,7 +376,8 @@ class PairMapRecord:
         if isinstance(self.values, MapFile):
             return self._with_file(self.values.link(folder))
         try:
-            table = self.table().collect()
+            # In one piece: how many threads there were would be seen in the bytes.
+            table = self.table().collect().rechunk()
         except ImportError:  # a centre's own ReFrame may not have Polars
             return self.as_dict()
         content = io.BytesIO()  # not the file: the digest is of these values, whoever writes there
