@@ -90,7 +90,13 @@ class Bucket:
                 "without blanks around a name.",
             )
         with self._refusals():
-            self._store = S3Store(bucket, prefix=folder or None, retry_config=RETRIES)
+            # Not every store knows the request that removes many objects.
+            self._store = S3Store(
+                bucket,
+                prefix=folder or None,
+                retry_config=RETRIES,
+                disable_bulk_delete=True,
+            )
 
     @contextlib.contextmanager
     def fetched(self) -> Iterator[Path]:
