@@ -164,6 +164,7 @@ def test_node_counts_that_a_group_is_measured_on(group, first, measured):
     }
     assert {nodes for nodes, reason in why.items() if not reason} == measured
     assert "-P nodes=4" in why[4]
+    assert ("at most two ranks" in why[16]) == (group == "p2p")
 
 
 @pytest.mark.parametrize("state", sorted(batch.BAD_STATES))

@@ -94,6 +94,27 @@ def test_bad_gpus_are_refused(tmp_path, code, plain, cards):
         site.read_system(write_system(tmp_path, system))
 
 
+def test_what_nothing_is_forced_on_has_the_forced_fabrics_of_its_kind_as_choices():
+    """It is expected to take the one of its own memory."""
+    both = ["host", "device"]
+    system = edit((*FABRICS, "hdr200", "memory"), both)
+    extras = system["partitions"][0]["extras"]
+    extras["gpus"] = {"kind": "cuda", "of_node": [{}]}
+    extras["fabrics"]["plain"] = {"transport": "as_shipped", "scope": "cluster"}
+    extras["fabrics"]["plain"] |= {"memory": both, "expect": "hdr200"}
+    found = {
+        name: ([choice.name for choice in fabric.choices], fabric.expect)
+        for name, fabric in site.fabrics_of(extras).items()
+    }
+    assert found == {
+        "shm": ([], ""),
+        "hdr200": ([], ""),
+        "hdr200_device": ([], ""),
+        "plain": (["hdr200"], "hdr200"),
+        "plain_device": (["hdr200_device"], "hdr200_device"),
+    }
+
+
 def test_every_bundled_system_is_good(tmp_path):
     """And the example of the tutorial, which gets every stack."""
     files = site.system_files()

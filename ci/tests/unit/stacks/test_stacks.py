@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from folders import write
 from mpibench.commands.listings import stacks as listing
 from mpibench.stacks import probe, writer
 from reframe_tests.harness.stacks import metadata, selection
@@ -85,6 +86,8 @@ def test_a_library_that_comes_with_the_stacks_own_is_digested(tmp_path):
     [
         ("bin/mpirun", "x", "/bin/mpirun changed after registration"),
         ("bin/mpirun", None, "/bin/mpirun cannot be read"),
+        ("bin/wrapper", "x", "/bin/wrapper changed after registration"),
+        ("bin/python", "another release", ""),  # the system's
         ("python/mpi4py/bench.py", "x", "/python/mpi4py changed after registration"),
         ("python/mpi4py/more.py", "", "/python/mpi4py changed after registration"),
     ],
@@ -92,8 +95,12 @@ def test_a_library_that_comes_with_the_stacks_own_is_digested(tmp_path):
 def test_what_changed_after_it_was_registered_is_left_out(file, text, wanted, tmp_path):
     """Programs, the library and the seal are tests of Spack's stacks."""
     folder = tmp_path / "environments" / "system" / "mpich"
-    document, path = place(tmp_path, prepend_path={"PYTHONPATH": [f"{folder}/python"]})
-    (folder / "bin" / "mpirun").write_text("#!/bin/sh\n")
+    commands = {"mpi4py.bench": [f"{folder}/bin/python", "-m"], "other": [f"{folder}/bin/wrapper"]}
+    document, path = place(
+        tmp_path, prepend_path={"PYTHONPATH": [f"{folder}/python"]}, commands=commands
+    )
+    for program in ("mpirun", "python", "wrapper"):
+        write(folder / "bin" / program, "#!/bin/sh\n", executable=True)
     (folder / "python" / "mpi4py").mkdir()
     (folder / "python" / "mpi4py" / "bench.py").write_text("pass\n")
     register(document, path)
@@ -102,8 +109,8 @@ def test_what_changed_after_it_was_registered_is_left_out(file, text, wanted, tm
         (folder / file).unlink()
     else:
         (folder / file).write_text(text)
-    stacks, [sentence] = metadata.discover(tmp_path, environ={})
-    assert not stacks and wanted in sentence
+    stacks, sentences = metadata.discover(tmp_path, environ={})
+    assert len(sentences) == (wanted != "") != len(stacks) and wanted in "".join(sentences)
 
 
 def test_a_stack_without_digests_is_left_out(tmp_path):
