@@ -62,10 +62,13 @@ def left_of(processes, spaces):
     its parent never asks for its exit status.
     """
     left = [f"process {process.pid}" for process in processes if process.alive]
+    # The number of a namespace that is gone is given to the next, which may be of another's.
+    latest = max(process.start_ticks for process in processes)
     for process_folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):  # it may end meanwhile
+            found = state.Process.observe(int(process_folder.name))
             for entry in (process_folder / "ns").iterdir():
-                if str(entry.readlink()) in spaces and state.Process.observe(int(entry.parts[2])):
+                if str(entry.readlink()) in spaces and found and found.start_ticks <= latest:
                     left.append(f"{entry} in {entry.readlink()}")
     return left
 
